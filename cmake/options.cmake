@@ -1,0 +1,39 @@
+# What every target here is compiled with, and where what is built lands.
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(KVF_PLUGIN_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
+
+add_library(kvf_warnings INTERFACE)
+target_compile_options(kvf_warnings INTERFACE -Wall -Wextra -Wpedantic -Werror)
+
+if(KVF_SANITIZE)
+  add_compile_options(-fsanitize=${KVF_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${KVF_SANITIZE})
+endif()
+
+# The major version of the plugin ABI names the folder that plugins are installed to.
+file(STRINGS include/kvferry/plugin.h KVF_PLUGIN_ABI_LINE REGEX "define KVF_PLUGIN_ABI_MAJOR")
+string(REGEX MATCH "[0-9]+" KVF_PLUGIN_ABI_MAJOR "${KVF_PLUGIN_ABI_LINE}")
+set(KVF_PLUGIN_INSTALL_DIR ${CMAKE_INSTALL_FULL_LIBDIR}/kvferry-${KVF_PLUGIN_ABI_MAJOR})
+
+# kvf_plugin(NAME SOURCES...): a plugin, which sees the public headers alone.
+function(kvf_plugin name)
+  add_library(kvf_plugin_${name} MODULE ${ARGN})
+  set_target_properties(kvf_plugin_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name}
+    LIBRARY_OUTPUT_DIRECTORY ${KVF_PLUGIN_OUTPUT_DIRECTORY})
+  target_include_directories(kvf_plugin_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(kvf_plugin_${name} PRIVATE kvf_warnings)
+  install(TARGETS kvf_plugin_${name} LIBRARY DESTINATION ${KVF_PLUGIN_INSTALL_DIR})
+endfunction()
