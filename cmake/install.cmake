@@ -12,7 +12,7 @@ install(EXPORT kvferryTargets NAMESPACE kvferry:: DESTINATION ${KVF_CMAKE_INSTAL
 configure_package_config_file(cmake/kvferryConfig.cmake.in ${PROJECT_BINARY_DIR}/package/kvferryConfig.cmake
   INSTALL_DESTINATION ${KVF_CMAKE_INSTALL_DIR}
   NO_CHECK_REQUIRED_COMPONENTS_MACRO)
-# Before 1.0 each minor version may break the one before.
+# Of sources: before 1.0 each minor version may break those of the one before.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/kvferryConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES
