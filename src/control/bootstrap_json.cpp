@@ -10,7 +10,9 @@ namespace {
 
 constexpr size_t kShownValue = 64;
 
-bool printable(char c) { return c >= ' ' && c <= '~'; }
+bool printable(char c) {
+    return c >= ' ' && c <= '~';
+}
 
 std::string whole_numbers(Bounds bounds) {
     return "an integer from " + std::to_string(bounds.low) + " to " + std::to_string(bounds.high);
@@ -56,7 +58,9 @@ std::optional<uint64_t> json_integer(const boost::json::value &value) {
     return std::nullopt;
 }
 
-const boost::json::value *JsonFields::find(const char *name) const { return object_.if_contains(name); }
+const boost::json::value *JsonFields::find(const char *name) const {
+    return object_.if_contains(name);
+}
 
 bool JsonFields::has(const char *name) const {
     const boost::json::value *value = find(name);

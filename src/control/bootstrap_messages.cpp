@@ -111,9 +111,13 @@ void read_extras(JsonFields *fields, const json::object &object, json::object *o
         fields->refuse(kSpecLayout, "at most " + std::to_string(kMaxExtras) + " bytes");
 }
 
-json::value number_or_null(uint32_t number) { return number == 0 ? json::value() : json::value(number); }
+json::value number_or_null(uint32_t number) {
+    return number == 0 ? json::value() : json::value(number);
+}
 
-json::value word_or_null(const std::string &word) { return word.empty() ? json::value() : json::value(word); }
+json::value word_or_null(const std::string &word) {
+    return word.empty() ? json::value() : json::value(word);
+}
 
 std::string unequal(const char *name, const std::string &other, const std::string &known) {
     return std::string(name) + " is " + other + ", but the ranks registered here have " + known;
@@ -250,6 +254,10 @@ Status read_rank_address(std::string_view body, RankAddress *out) {
     JsonFields fields(object);
     *out = read_address(&fields);
     return fields.status();
+}
+
+std::string room_dp_rank_body(const RoomDpRank &room) {
+    return json::serialize(json::object{{"bootstrap_room", room.room_id}, {"dp_rank", room.dp_rank}});
 }
 
 Status read_room_dp_rank(std::string_view body, RoomDpRank *out) {

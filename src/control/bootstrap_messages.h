@@ -42,6 +42,7 @@ struct RoomDpRank {
     uint64_t room_id = 0;
     uint32_t dp_rank = 0;
 };
+std::string room_dp_rank_body(const RoomDpRank &room);
 Status read_room_dp_rank(std::string_view body, RoomDpRank *out);
 
 // POST /query_dp_ranks, and its reply: the rooms that the server knows, by id

@@ -60,9 +60,13 @@ const RankAddress *BootstrapRanks::find(const RankPlace &place) const {
     return known == ranks_.end() ? nullptr : &known->second;
 }
 
+std::string format_ranks(const std::array<int64_t, 4> &ranks) {
+    return "dp rank " + std::to_string(ranks[0]) + ", cp rank " + std::to_string(ranks[1]) + ", tp rank " +
+           std::to_string(ranks[2]) + ", pp rank " + std::to_string(ranks[3]);
+}
+
 std::string format_place(const RankPlace &place) {
-    return "dp rank " + std::to_string(place.dp) + ", cp rank " + std::to_string(place.cp) + ", tp rank " +
-           std::to_string(place.tp) + ", pp rank " + std::to_string(place.pp);
+    return format_ranks({place.dp, place.cp, place.tp, place.pp});
 }
 
 } // namespace kvf

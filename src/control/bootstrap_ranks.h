@@ -4,6 +4,7 @@
 
 #include "control/bootstrap_messages.h"
 
+#include <array>
 #include <map>
 #include <string>
 
@@ -37,6 +38,7 @@ class BootstrapRanks {
 };
 
 // "dp rank 0, cp rank 0, tp rank 1, pp rank 0"
+std::string format_ranks(const std::array<int64_t, 4> &ranks);
 std::string format_place(const RankPlace &place);
 
 } // namespace kvf

@@ -5,6 +5,8 @@
 #include "control/bootstrap_messages.h"
 #include "control/bootstrap_ranks.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <exception>
 #include <map>
@@ -34,7 +36,8 @@ Reply json_reply(std::string body) {
 }
 
 Reply refuse_method(std::string_view method, std::string_view path, const char *allow) {
-    Reply reply = plain(405, quotable(path, kShownValue) + " does not take " + quotable(method, 16) + "; it takes " + allow);
+    Reply reply =
+        plain(405, quotable(path, kShownValue) + " does not take " + quotable(method, 16) + "; it takes " + allow);
     reply.allow = allow;
     return reply;
 }
@@ -90,41 +93,30 @@ Status read_rank(std::string_view query, const char *name, int64_t *out) {
     return {};
 }
 
-struct AskedPlace {
-    int64_t dp = 0;
-    int64_t cp = 0;
-    int64_t tp = 0;
-    int64_t pp = 0;
+// dp, cp, tp and pp rank.
+using AskedRanks = std::array<int64_t, 4>;
 
-    bool topology() const { return dp == -1 && cp == -1 && tp == -1 && pp == -1; }
-
-    // None when a rank is one that no table can have.
-    std::optional<RankPlace> place() const {
-        for (const int64_t rank : {dp, cp, tp, pp}) {
-            if (rank < 0 || rank >= static_cast<int64_t>(kMaxRanks))
-                return std::nullopt;
-        }
-        return RankPlace{.dp = static_cast<uint32_t>(dp),
-                         .cp = static_cast<uint32_t>(cp),
-                         .tp = static_cast<uint32_t>(tp),
-                         .pp = static_cast<uint32_t>(pp)};
+Status read_ranks(std::string_view query, AskedRanks *out) {
+    constexpr std::array<const char *, 4> names = {"prefill_dp_rank", "prefill_cp_rank", "target_tp_rank",
+                                                   "target_pp_rank"};
+    for (size_t i = 0; i < names.size(); ++i) {
+        Status status = read_rank(query, names[i], &(*out)[i]);
+        if (!status.ok())
+            return status;
     }
+    return {};
+}
 
-    std::string text() const {
-        return "dp rank " + std::to_string(dp) + ", cp rank " + std::to_string(cp) + ", tp rank " +
-               std::to_string(tp) + ", pp rank " + std::to_string(pp);
+// None when a rank is one that no table can have.
+std::optional<RankPlace> place_of(const AskedRanks &ranks) {
+    for (const int64_t rank : ranks) {
+        if (rank < 0 || rank >= static_cast<int64_t>(kMaxRanks))
+            return std::nullopt;
     }
-};
-
-Status read_place(std::string_view query, AskedPlace *out) {
-    Status status = read_rank(query, "prefill_dp_rank", &out->dp);
-    if (status.ok())
-        status = read_rank(query, "prefill_cp_rank", &out->cp);
-    if (status.ok())
-        status = read_rank(query, "target_tp_rank", &out->tp);
-    if (status.ok())
-        status = read_rank(query, "target_pp_rank", &out->pp);
-    return status;
+    return RankPlace{.dp = static_cast<uint32_t>(ranks[0]),
+                     .cp = static_cast<uint32_t>(ranks[1]),
+                     .tp = static_cast<uint32_t>(ranks[2]),
+                     .pp = static_cast<uint32_t>(ranks[3])};
 }
 
 } // namespace
@@ -175,18 +167,18 @@ BootstrapRegistry::Reply BootstrapRegistry::put_rank(std::string_view body) {
 }
 
 BootstrapRegistry::Reply BootstrapRegistry::get_route(std::string_view query) const {
-    AskedPlace asked;
-    const Status status = read_place(query, &asked);
+    AskedRanks asked{};
+    const Status status = read_ranks(query, &asked);
     if (!status.ok())
         return plain(400, status.sentence());
     if (!ranks_->complete())
         return plain(503, "not all ranks have registered: " + ranks_->missing());
-    if (asked.topology())
+    if (asked == AskedRanks{-1, -1, -1, -1})
         return json_reply(ranks_->topology_reply());
-    const std::optional<RankPlace> place = asked.place();
+    const std::optional<RankPlace> place = place_of(asked);
     const RankAddress *address = place ? ranks_->find(*place) : nullptr;
     if (address == nullptr)
-        return plain(404, "no rank is registered with " + asked.text());
+        return plain(404, "no rank is registered with " + format_ranks(asked));
     return json_reply(rank_address_body(*address));
 }
 
