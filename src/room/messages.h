@@ -202,9 +202,10 @@ struct TransportDown {
     std::shared_ptr<Tally> tally;
 };
 
-// Ends every room; those that come later end at once.
+// Ends and frees every room; those that come later end at once. The tally gets this shard's answer when none is left.
 struct EndAllRooms {
     Cause cause;
+    std::shared_ptr<Tally> tally;
 };
 
 using ToShard = std::variant<OpenSender, OpenReceiver, Accept, SendChunk, AbortRoom, CloseRoom, CloseRoomDeferred,

@@ -1,0 +1,67 @@
+// The thread around a Shard: its inbox, its clock, its sleep. It carries the shard's output to the control thread, to
+// waiters and to the event queue.
+#pragma once
+
+#include "base/mailbox.h"
+#include "engine/event_queue.h"
+#include "room/shard.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+
+namespace kvf {
+
+class ShardThread {
+  public:
+    using ToControlFn = std::function<void(ToControl &&)>;
+
+    // inbox: how many calls of callers may be queued.
+    static Status create(const ShardConfig &config, uint32_t inbox, RoomTable &table, EventQueue &events,
+                         ToControlFn to_control, std::unique_ptr<ShardThread> *out);
+    // Stops.
+    ~ShardThread();
+    ShardThread(const ShardThread &) = delete;
+    ShardThread &operator=(const ShardThread &) = delete;
+
+    void start();
+    // Ends the thread; what is in the inbox is dropped. The shard and its lanes live until the destructor.
+    void stop();
+
+    // Any thread. A place in the inbox for one of the calls that are limited: false when it is full. It is given back
+    // when the shard has handled the message, or by give_back().
+    bool reserve();
+    void give_back() { queued_.fetch_sub(1, std::memory_order_relaxed); }
+
+    // Any thread. Messages of the kinds that reserve() is for have a place.
+    void push(ToShard &&message);
+
+    const ShardCounters &counters() const { return shard_.counters(); }
+
+  private:
+    ShardThread(const ShardConfig &config, uint32_t inbox, RoomTable &table, EventQueue &events, ToControlFn to_control,
+                int wake, int fences);
+
+    void run();
+    bool drain();
+    void flush();
+    void watch(FenceWatch &&watch);
+    void take_fired_fences();
+    void sleep();
+
+    const uint32_t inbox_;
+    RoomTable &table_;
+    EventQueue &events_;
+    const ToControlFn to_control_;
+    const OwnedFd wake_;     // an eventfd
+    const OwnedFd fences_;   // an epoll of the chunks' fences
+    Shard shard_;
+    std::vector<int> descriptors_;   // of lanes, while asleep
+    std::thread thread_;
+    std::atomic<bool> stop_{false};
+    alignas(64) std::atomic<uint32_t> queued_{0};
+    alignas(64) Mailbox<ToShard> mailbox_;
+};
+
+} // namespace kvf

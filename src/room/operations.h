@@ -1,0 +1,77 @@
+// The operations that a shard has in flight, by the token that the transport gives back. A token carries its entry's
+// generation, so that a completion told twice, or of nobody, finds nothing.
+#pragma once
+
+#include "room/link.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace kvf {
+
+struct Operation {
+    uint64_t room = 0;       // handle
+    uint32_t receiver = 0;   // index in its room
+    uint32_t segments = 0;
+    uint64_t bytes = 0;
+    LinkRef link;            // keeps the peer while its memory may be touched
+};
+
+class Operations {
+  public:
+    // The token that the next add() will use.
+    uint64_t next_token() {
+        if (free_.empty()) {
+            free_.push_back(static_cast<uint32_t>(entries_.size()));
+            entries_.emplace_back();
+        }
+        return token_of(free_.back());
+    }
+
+    void add(Operation &&operation) {
+        bytes_ += operation.bytes;
+        Entry &entry = entries_[free_.back()];
+        free_.pop_back();
+        entry.live = true;
+        entry.operation = std::move(operation);
+        ++count_;
+    }
+
+    std::optional<Operation> take(uint64_t token) {
+        const auto index = static_cast<uint32_t>(token);
+        if (index >= entries_.size() || !entries_[index].live || token_of(index) != token)
+            return {};
+        Entry &entry = entries_[index];
+        entry.live = false;
+        ++entry.generation;
+        free_.push_back(index);
+        bytes_ -= entry.operation.bytes;
+        --count_;
+        return std::move(entry.operation);
+    }
+
+    template <typename Visit> void each(Visit visit) const {
+        for (uint32_t index = 0; index < entries_.size(); ++index)
+            if (entries_[index].live)
+                visit(token_of(index), entries_[index].operation);
+    }
+
+    uint32_t count() const { return count_; }
+    uint64_t bytes() const { return bytes_; }
+
+  private:
+    struct Entry {
+        Operation operation;
+        uint32_t generation = 1;
+        bool live = false;
+    };
+    uint64_t token_of(uint32_t index) const { return uint64_t{entries_[index].generation} << 32 | index; }
+
+    std::vector<Entry> entries_;
+    std::vector<uint32_t> free_;
+    uint32_t count_ = 0;
+    uint64_t bytes_ = 0;
+};
+
+} // namespace kvf

@@ -1,0 +1,119 @@
+#include "room/receiver_room.h"
+
+#include "base/clock.h"
+
+namespace kvf {
+
+ReceiverRoom::ReceiverRoom(OpenReceiver &&open, const RoomContext &context)
+    : Room(open.room, open.room_id, open.deadlines, context), target_(std::move(open.target)) {
+    report_.prefix_tokens = open.prefix_tokens;
+    context.out.control.emplace_back(SeekPeer{handle(), id(), target_});
+}
+
+void ReceiverRoom::found(LinkRef link, const RoomContext &context) {
+    if (ended() || link_)
+        return;
+    link_ = std::move(link);
+    report_.peer_instance = link_->instance;
+    link_->transport->name().copy(report_.transport, sizeof report_.transport - 1);
+    enter(KVF_STATE_WAITING, later(context.now, deadlines_.waiting_ns), context);
+    if (accepted_)
+        offer(context);
+}
+
+void ReceiverRoom::refused(Cause cause, const RoomContext &context) { end(std::move(cause), true, context); }
+
+void ReceiverRoom::accept(Accept &&accept, const RoomContext &context) {
+    if (ended() || accepted_)
+        return;
+    accepted_ = true;
+    lists_ = std::move(accept.lists);
+    report_.queued_ns = accept.at_ns;
+    if (link_)
+        offer(context);
+}
+
+void ReceiverRoom::offer(const RoomContext &context) {
+    offered_ = true;
+    context.out.control.emplace_back(SendOffer{link_, id(), handle(), report_.prefix_tokens, std::move(lists_)});
+    lists_.clear();
+}
+
+bool ReceiverRoom::news(const RoomNews &news, const RoomContext &context) {
+    if (!offered_)
+        return false;
+    switch (news.kind) {
+    case RoomNews::kBegan:
+        if (state() != KVF_STATE_WAITING)
+            return false;
+        report_.posted_ns = context.now;
+        enter(KVF_STATE_TRANSFERRING, later(context.now, deadlines_.transfer_ns), context);
+        return true;
+    case RoomNews::kSuccess:
+        offered_ = false;
+        report_.bytes = news.bytes;
+        report_.segments = news.segments;
+        // One that this side gave up meanwhile stays failed, but nothing will touch its pages.
+        if (!end({}, true, context))
+            quiesce(context);
+        return true;
+    case RoomNews::kFailed:
+        if (news.drained)
+            offered_ = false;
+        if (!end(news.cause, news.drained, context) && news.drained)
+            quiesce(context);
+        return true;
+    }
+    return false;
+}
+
+bool ReceiverRoom::drained(const RoomContext &context) {
+    if (!offered_ || !ended())
+        return false;
+    offered_ = false;
+    quiesce(context);
+    return true;
+}
+
+void ReceiverRoom::give_up(Cause cause, const RoomContext &context) {
+    Cause told = cause;
+    if (!end(std::move(cause), !offered_, context))
+        return;
+    if (link_)
+        context.out.control.emplace_back(SendAbort{link_, id(), handle(), offered_, std::move(told)});
+    else
+        context.out.control.emplace_back(ForgetPeer{handle(), id(), std::move(told)});
+}
+
+void ReceiverRoom::deadline_passed(const RoomContext &context) {
+    Cause cause;
+    cause.rank = context.rank;
+    if (state() == KVF_STATE_BOOTSTRAPPING) {
+        cause.code = KVF_ERR_BOOTSTRAP;
+        cause.sentence =
+            text("%s: no agreement with prefill %s within %llu ms: %s", called().c_str(), target_.prefill.c_str(),
+                 static_cast<unsigned long long>(deadlines_.bootstrap_ns / kNanosPerMilli),
+                 delay_.empty() ? "it has not answered" : delay_.c_str());
+    } else if (state() == KVF_STATE_WAITING) {
+        cause.code = KVF_ERR_WAIT_DEADLINE;
+        cause.sentence = text("%s: %s within %llu ms", called().c_str(),
+                              accepted_ ? "the transfer did not begin" : "no pages were accepted",
+                              static_cast<unsigned long long>(deadlines_.waiting_ns / kNanosPerMilli));
+    } else {
+        cause.code = KVF_ERR_TRANSFER_DEADLINE;
+        cause.sentence = text("%s: the transfer did not end within %llu ms", called().c_str(),
+                              static_cast<unsigned long long>(deadlines_.transfer_ns / kNanosPerMilli));
+    }
+    give_up(std::move(cause), context);
+}
+
+void ReceiverRoom::lost(const Cause &cause, const RoomContext &context) { end(cause, !offered_, context); }
+
+void ReceiverRoom::fenced(const RoomContext &context) {
+    if (ended() && !quiesced()) {
+        offered_ = false;
+        quiesce(context);
+    }
+}
+
+} // namespace kvf

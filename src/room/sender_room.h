@@ -1,0 +1,96 @@
+// The prefill side of a room: matches its receivers' offers with the caller's chunks, in order, and tells each receiver
+// once how it ended. The shard posts what next_copies() gives and brings back what became of it.
+#pragma once
+
+#include "room/planner.h"
+#include "room/room.h"
+
+#include <deque>
+#include <optional>
+
+namespace kvf {
+
+// What a receiver is told: what our caller did is, over there, what the peer did.
+Cause as_told(Cause cause);
+
+class SenderRoom : public Room {
+  public:
+    SenderRoom(const OpenSender &open, const RoomContext &context);
+
+    // An offer of a receiver. False when it is a repetition, which is dropped.
+    bool offer(OfferCame &&offer, const RoomContext &context);
+    void chunk(std::unique_ptr<Chunk> chunk, const RoomContext &context);
+    void fence_fired(const RoomContext &context);
+
+    // A receiver gave up; also one that has not offered. False when this room never heard of it (and it had offered).
+    bool receiver_aborted(AbortCame &&abort, const RoomContext &context);
+    void give_up(Cause cause, const RoomContext &context);
+    void deadline_passed(const RoomContext &context);
+    void lost(const LinkRef &link, const Cause &cause, const RoomContext &context);
+
+    // Copies that may be posted now, or null. They stay where they are until posted() or the next call.
+    struct Copies {
+        uint32_t receiver = 0;
+        LinkRef link;
+        CopyPlan *plan = nullptr;
+    };
+    std::optional<Copies> next_copies(const RoomContext &context);
+    void posted(uint32_t receiver, const RoomContext &context);
+    // An operation's end. message is why it failed.
+    void landed(uint32_t receiver, int status, const std::string &message, uint64_t bytes, uint32_t segments,
+                const RoomContext &context);
+    // Tells the receivers that the transfer has begun, where it is not over yet.
+    void tell_begun(const RoomContext &context);
+
+    bool begun() const { return report_.posted_ns != 0; }
+    bool uses(const Transport *transport) const;
+    uint32_t receivers_missing() const { return expected_ - static_cast<uint32_t>(receivers_.size()); }
+
+    // The shard's notes on the room.
+    bool queued = false;      // to be looked at for something to post
+    bool cancelled = false;   // its operations in flight were asked to end
+
+  private:
+    struct Receiver {
+        LinkRef link;               // null once lost
+        RoutesRef routes;
+        uint64_t instance = 0;
+        uint64_t token = 0;         // the receiver's handle
+        std::vector<PageList> lists;
+        CopyPlan plan;              // of the chunk at the front
+        uint32_t in_flight = 0;     // operations
+        bool told = false;          // how the room ended, or it told us
+        LinkRef owed_drained;       // to be told DRAINED when nothing is in flight to it
+        std::string name;
+    };
+
+    // How many pages of a group are behind us, in each layer.
+    struct Progress {
+        uint32_t group = 0;
+        std::vector<std::pair<uint32_t, uint32_t>> layers;   // (layer, pages), sorted
+    };
+
+    Status check_offer(const Receiver &receiver) const;
+    void reject(const OfferCame &offer, Cause cause, const RoomContext &context) const;
+    // True when the chunk at the front is planned; false when it waits for its fence, or the room failed over it.
+    bool prepare_front(const RoomContext &context);
+    Status plan_front();
+    Status plan_list(const Chunk &chunk, const PageList &list);
+    Status check_complete() const;
+    void stop_fence(const RoomContext &context);
+    void conclude_if_done(const RoomContext &context);
+    void fail_room(Cause cause, const RoomContext &context);
+    void settle(Receiver &receiver, const RoomContext &context);
+
+    const uint32_t expected_;           // receivers
+    std::vector<Receiver> receivers_;
+    std::vector<Progress> progress_;    // by group as the first offer names them
+    std::deque<std::unique_ptr<Chunk>> chunks_;
+    bool front_planned_ = false;
+    bool awaiting_fence_ = false;
+    bool last_planned_ = false;         // the last chunk is planned: what is in the plans is all
+    bool begun_told_ = false;
+    uint32_t in_flight_ = 0;            // operations, over all receivers
+};
+
+} // namespace kvf

@@ -1,0 +1,338 @@
+#include "room/shard.h"
+
+#include <algorithm>
+
+namespace kvf {
+
+Shard::Shard(const ShardConfig &config, RoomTable &table)
+    : config_(config), table_(table), unclaimed_(config.max_unclaimed), early_ends_(config.max_early_ends),
+      segments_(config.batch.segments) {}
+
+void Shard::handle(ToShard &&message, uint64_t now) {
+    now_ = now;
+    std::visit([this](auto &&body) { on(std::forward<decltype(body)>(body)); }, std::move(message));
+}
+
+SenderRoom *Shard::sender(RoomHandle room) {
+    const auto found = senders_.find(room.value);
+    return found == senders_.end() ? nullptr : found->second.get();
+}
+
+ReceiverRoom *Shard::receiver(RoomHandle room) {
+    const auto found = receivers_.find(room.value);
+    return found == receivers_.end() ? nullptr : found->second.get();
+}
+
+// Rooms may be freed while they are visited.
+template <typename Visit> void Shard::each_sender(Visit visit) {
+    for (auto it = senders_.begin(); it != senders_.end();) {
+        SenderRoom &room = *(it++)->second;
+        visit(room);
+        settle(room);
+    }
+}
+
+template <typename Visit> void Shard::each_receiver(Visit visit) {
+    for (auto it = receivers_.begin(); it != receivers_.end();) {
+        ReceiverRoom &room = *(it++)->second;
+        visit(room);
+        settle(room);
+    }
+}
+
+// ------------------------------------------------------------------------------------------------- what callers ask
+
+void Shard::on(OpenSender &&message) {
+    counters_.rooms_opened.fetch_add(1, std::memory_order_relaxed);
+    auto owned = std::make_unique<SenderRoom>(message, context());
+    SenderRoom &room = *owned;
+    senders_.emplace(message.room.value, std::move(owned));
+    senders_by_id_[message.room_id] = &room;
+    early_ends_.forget(message.room_id);
+    for (Unclaimed::Entry &entry : unclaimed_.claim(message.room_id)) {
+        if (entry.offer)
+            room.offer(std::move(*entry.offer), context());
+        else
+            room.receiver_aborted(
+                AbortCame{nullptr, entry.instance, entry.room_id, entry.receiver, false, std::move(entry.cause)},
+                context());
+    }
+    if (closing_) {
+        room.closing = true;
+        room.give_up(*closing_, context());
+    }
+    settle(room);
+}
+
+void Shard::on(OpenReceiver &&message) {
+    counters_.rooms_opened.fetch_add(1, std::memory_order_relaxed);
+    const RoomHandle handle = message.room;
+    auto owned = std::make_unique<ReceiverRoom>(std::move(message), context());
+    ReceiverRoom &room = *owned;
+    receivers_.emplace(handle.value, std::move(owned));
+    if (closing_) {
+        room.closing = true;
+        room.give_up(*closing_, context());
+    }
+    settle(room);
+}
+
+void Shard::on(Accept &&message) {
+    if (ReceiverRoom *room = receiver(message.room)) {
+        room->accept(std::move(message), context());
+        settle(*room);
+    }
+}
+
+void Shard::on(SendChunk &&message) {
+    if (SenderRoom *room = sender(message.room)) {
+        room->chunk(std::move(message.chunk), context());
+        settle(*room);
+    }
+}
+
+void Shard::on(AbortRoom &&message) {
+    const Cause cause{KVF_ERR_ABORTED, config_.rank, std::move(message.reason)};
+    if (SenderRoom *room = sender(message.room)) {
+        room->give_up(cause, context());
+        settle(*room);
+    } else if (ReceiverRoom *room = receiver(message.room)) {
+        room->give_up(cause, context());
+        settle(*room);
+    }
+}
+
+void Shard::on(CloseRoom &&message) { erase(message.room); }
+
+void Shard::on(CloseRoomDeferred &&message) {
+    const Cause cause{KVF_ERR_ABORTED, config_.rank, "closed before its end"};
+    if (SenderRoom *room = sender(message.room)) {
+        room->closing = true;
+        room->give_up(cause, context());
+        settle(*room);
+    } else if (ReceiverRoom *room = receiver(message.room)) {
+        room->closing = true;
+        room->give_up(cause, context());
+        settle(*room);
+    }
+}
+
+void Shard::on(EndAllRooms &&message) {
+    closing_ = message.cause;
+    ended_ = std::move(message.tally);
+    each_sender([&](SenderRoom &room) {
+        room.closing = true;
+        room.give_up(message.cause, context());
+    });
+    each_receiver([&](ReceiverRoom &room) {
+        room.closing = true;
+        room.give_up(message.cause, context());
+    });
+}
+
+std::shared_ptr<Tally> Shard::take_ended() {
+    return senders_.empty() && receivers_.empty() && operations_.count() == 0 ? std::move(ended_) : nullptr;
+}
+
+void Shard::fence_fired(RoomHandle handle, uint64_t now) {
+    now_ = now;
+    if (SenderRoom *room = sender(handle)) {
+        room->fence_fired(context());
+        settle(*room);
+    }
+}
+
+// -------------------------------------------------------------------------------------------------- what peers say
+
+void Shard::on(PeerFound &&message) {
+    if (ReceiverRoom *room = receiver(message.room)) {
+        room->found(std::move(message.link), context());
+        settle(*room);
+    }
+}
+
+void Shard::on(PeerDelayed &&message) {
+    if (ReceiverRoom *room = receiver(message.room))
+        room->delayed(std::move(message.why));
+}
+
+void Shard::on(PeerRefused &&message) {
+    if (ReceiverRoom *room = receiver(message.room)) {
+        room->refused(std::move(message.cause), context());
+        settle(*room);
+    }
+}
+
+void Shard::on(OfferCame &&message) {
+    const auto found = senders_by_id_.find(message.room_id);
+    if (found != senders_by_id_.end()) {
+        SenderRoom &room = *found->second;
+        if (!room.offer(std::move(message), context()))
+            late();
+        settle(room);
+        return;
+    }
+    if (closing_) {
+        refuse(message, as_told(*closing_));
+    } else if (const Cause *early = early_ends_.find(message.room_id)) {
+        refuse(message, *early);
+    } else if (auto oldest = unclaimed_.add(std::move(message), now_)) {
+        drop_unclaimed(std::move(*oldest));
+    }
+}
+
+void Shard::on(NewsCame &&message) {
+    ReceiverRoom *room = receiver({message.receiver});
+    if (!room || room->id() != message.room_id || !room->link() || room->link()->id != message.link ||
+        !room->news(message.news, context())) {
+        late();
+        return;
+    }
+    settle(*room);
+}
+
+void Shard::on(DrainedCame &&message) {
+    ReceiverRoom *room = receiver({message.receiver});
+    if (!room || room->id() != message.room_id || !room->link() || room->link()->id != message.link ||
+        !room->drained(context())) {
+        late();
+        return;
+    }
+    settle(*room);
+}
+
+void Shard::on(AbortCame &&message) {
+    const LinkRef link = message.link;
+    const bool offered = message.offered;
+    const uint64_t room_id = message.room_id;
+    const uint64_t token = message.receiver;
+    bool known = false;
+    const auto found = senders_by_id_.find(room_id);
+    if (found != senders_by_id_.end()) {
+        SenderRoom &room = *found->second;
+        known = room.receiver_aborted(std::move(message), context());
+        settle(room);
+    } else if (!offered) {
+        known = true;
+        if (!early_ends_.find(room_id))
+            if (auto oldest = unclaimed_.add_abort(message, now_))
+                drop_unclaimed(std::move(*oldest));
+    } else if (!unclaimed_.retract(message)) {
+        late();
+    }
+    // Nothing of it is in flight here: rooms that are gone were quiesced, and an unclaimed offer moves nothing.
+    if (!known && offered && link)
+        output_.control.emplace_back(SendDrained{link, room_id, token});
+}
+
+void Shard::on(LinkLost &&message) {
+    unclaimed_.lost(message.link);
+    each_sender([&](SenderRoom &room) { room.lost(message.link, message.cause, context()); });
+    each_receiver([&](ReceiverRoom &room) {
+        if (room.link() == message.link)
+            room.lost(message.cause, context());
+    });
+}
+
+void Shard::on(LinkFenced &&message) {
+    each_receiver([&](ReceiverRoom &room) {
+        if (room.link() && room.link()->id == message.link)
+            room.fenced(context());
+    });
+}
+
+void Shard::refuse(const OfferCame &offer, Cause cause) {
+    RoomNews news;
+    news.kind = RoomNews::kFailed;
+    news.drained = true;
+    news.cause = std::move(cause);
+    output_.control.emplace_back(SendNews{offer.link, offer.room_id, offer.receiver, std::move(news)});
+}
+
+void Shard::drop_unclaimed(Unclaimed::Entry &&entry) {
+    counters_.unclaimed_dropped.fetch_add(1, std::memory_order_relaxed);
+    if (entry.offer)
+        refuse(*entry.offer,
+               {KVF_ERR_UNCLAIMED, config_.rank,
+                text("room %llu was not opened on the prefill side; this shard keeps %zu offers for %llu ms at most",
+                     static_cast<unsigned long long>(entry.room_id), config_.max_unclaimed,
+                     static_cast<unsigned long long>(config_.unclaimed_ns / kNanosPerMilli))});
+}
+
+// --------------------------------------------------------------------------------------------- deadlines and the end
+
+void Shard::settle(SenderRoom &room) {
+    if (!room.ended() && !room.queued) {
+        room.queued = true;
+        ready_.push_back(room.handle().value);
+    }
+    if (room.ended() && !room.quiesced() && !room.cancelled) {
+        room.cancelled = true;
+        cancel_operations_of(room.handle());
+    }
+    settle_end(room);
+}
+
+void Shard::settle(ReceiverRoom &room) { settle_end(room); }
+
+// May free the room.
+void Shard::settle_end(Room &room) {
+    schedule(room);
+    if (room.ended() && !room.counted) {
+        room.counted = true;
+        (room.cause().code == KVF_OK ? counters_.rooms_succeeded : counters_.rooms_failed)
+            .fetch_add(1, std::memory_order_relaxed);
+    }
+    if (room.closing && room.quiesced() && table_.retire(room.handle()) == KVF_OK)
+        erase(room.handle());
+}
+
+void Shard::schedule(Room &room) {
+    if (room.filed_deadline == room.deadline())
+        return;
+    if (room.filed_deadline != kNever)
+        deadlines_.erase({room.filed_deadline, room.handle().value});
+    room.filed_deadline = room.deadline();
+    if (room.filed_deadline != kNever)
+        deadlines_.emplace(room.filed_deadline, room.handle().value);
+}
+
+void Shard::erase(RoomHandle handle) {
+    if (const auto found = senders_.find(handle.value); found != senders_.end()) {
+        const SenderRoom &room = *found->second;
+        if (room.cause().code != KVF_OK && room.receivers_missing() != 0)
+            early_ends_.add(room.id(), as_told(room.cause()));
+        const auto named = senders_by_id_.find(room.id());
+        if (named != senders_by_id_.end() && named->second == &room)
+            senders_by_id_.erase(named);
+        senders_.erase(found);
+    } else if (receivers_.erase(handle.value) == 0) {
+        return;
+    }
+    table_.release(handle);
+}
+
+void Shard::expire() {
+    while (!deadlines_.empty() && deadlines_.begin()->first <= now_)
+        trip({deadlines_.begin()->second});
+    while (auto entry = unclaimed_.expired(now_ < config_.unclaimed_ns ? 0 : now_ - config_.unclaimed_ns))
+        drop_unclaimed(std::move(*entry));
+}
+
+void Shard::trip(RoomHandle handle) {
+    if (SenderRoom *room = sender(handle)) {
+        room->deadline_passed(context());
+        settle(*room);
+    } else if (ReceiverRoom *room = receiver(handle)) {
+        room->deadline_passed(context());
+        settle(*room);
+    }
+}
+
+uint64_t Shard::next_deadline() const {
+    const uint64_t rooms = deadlines_.empty() ? kNever : deadlines_.begin()->first;
+    const uint64_t oldest = unclaimed_.oldest_ns();
+    return std::min(rooms, oldest == kNever ? kNever : later(oldest, config_.unclaimed_ns));
+}
+
+} // namespace kvf

@@ -1,0 +1,205 @@
+// The data path of a shard: its lanes, what is posted on them, what comes back.
+#include "plugin/host.h"
+#include "room/shard.h"
+
+#include <algorithm>
+
+namespace kvf {
+
+// How many batches advance() posts before it looks at messages again: about a millisecond of copying.
+constexpr int kBatchesPerTurn = 4;
+constexpr uint32_t kCompletionsPerPoll = 64;
+
+// ------------------------------------------------------------------------------------------------------ transports
+
+void Shard::on(TransportUp &&message) {
+    LaneSlot slot;
+    slot.transport = message.transport;
+    Status opened = Lane::open(message.transport, config_.index, &slot.lane);
+    if (opened.ok())
+        lanes_.push_back(std::move(slot));
+    message.tally->add(std::move(opened));
+}
+
+void Shard::on(TransportDown &&message) {
+    if (LaneSlot *slot = lane_of(message.transport.get()))
+        slot->closing.push_back(std::move(message.tally));
+    else
+        message.tally->add({});
+}
+
+Shard::LaneSlot *Shard::lane_of(const Transport *transport) {
+    const auto found = std::find_if(lanes_.begin(), lanes_.end(),
+                                    [&](const LaneSlot &slot) { return slot.transport.get() == transport; });
+    return found == lanes_.end() ? nullptr : &*found;
+}
+
+void Shard::close_idle_lanes() {
+    for (auto slot = lanes_.begin(); slot != lanes_.end();) {
+        const bool used = slot->closing.empty() || slot->in_flight != 0 ||
+                          std::any_of(senders_.begin(), senders_.end(), [&](const auto &entry) {
+                              return !entry.second->ended() && entry.second->uses(slot->transport.get());
+                          });
+        if (used) {
+            ++slot;
+            continue;
+        }
+        const LaneSlot closed = std::move(*slot);
+        slot = lanes_.erase(slot);
+        for (const auto &tally : closed.closing)
+            tally->add({});
+    }
+}
+
+bool Shard::must_poll() const {
+    return !stuck_.empty() || std::any_of(lanes_.begin(), lanes_.end(), [](const LaneSlot &slot) {
+        return slot.in_flight != 0 && !slot.lane->can(KVF_CAP_EVENT_FD);
+    });
+}
+
+bool Shard::arm_lanes(std::vector<int> *descriptors) {
+    for (const LaneSlot &slot : lanes_) {
+        if (slot.in_flight == 0 || !slot.lane->can(KVF_CAP_EVENT_FD))
+            continue;
+        if (slot.lane->arm() == KVF_ERR_BUSY)
+            return false;
+        descriptors->push_back(slot.lane->event_fd());
+    }
+    return true;
+}
+
+// -------------------------------------------------------------------------------------------------------- data path
+
+bool Shard::advance(uint64_t now) {
+    now_ = now;
+    for (LaneSlot &slot : lanes_)
+        if (slot.in_flight != 0)
+            reap(slot);
+    expire();
+    for (const uint64_t handle : stuck_)
+        ready_.push_back(handle);
+    stuck_.clear();
+    const bool more = post();
+    for (const uint64_t handle : begun_)
+        if (SenderRoom *room = sender({handle}))
+            room->tell_begun(context());
+    begun_.clear();
+    close_idle_lanes();
+    counters_.open_unclaimed.store(unclaimed_.size(), std::memory_order_relaxed);
+    counters_.open_operations.store(operations_.count(), std::memory_order_relaxed);
+    counters_.open_rooms.store(senders_.size() + receivers_.size(), std::memory_order_relaxed);
+    return more;
+}
+
+// Rooms post in the order they became ready, each as much as it has. One whose transport is full stands aside for the
+// others; all stop when the window is full. True when batches are left for another turn.
+bool Shard::post() {
+    for (int batches = 0; !ready_.empty();) {
+        const uint64_t handle = ready_.front();
+        SenderRoom *room = sender({handle});
+        const Posted posted = room ? post_batch(*room) : Posted::kNothingToDo;
+        if (posted == Posted::kWindowFull)
+            return false;
+        if (posted == Posted::kSome) {
+            // For a transport that is done at once this ends the operation, perhaps the room.
+            for (LaneSlot &slot : lanes_)
+                if (slot.in_flight != 0)
+                    reap(slot);
+            if (++batches == kBatchesPerTurn)
+                return true;
+            continue;
+        }
+        ready_.pop_front();
+        if (!room)
+            continue;
+        if (posted == Posted::kStuck) {
+            stuck_.push_back(handle);
+            continue;
+        }
+        room->queued = false;
+        settle_end(*room);
+    }
+    return false;
+}
+
+Shard::Posted Shard::post_batch(SenderRoom &room) {
+    if (operations_.count() >= config_.window_ops || operations_.bytes() >= config_.window_bytes)
+        return Posted::kWindowFull;
+    const auto copies = room.next_copies(context());
+    if (!copies)
+        return Posted::kNothingToDo;
+    const Transport *transport = copies->link->transport.get();
+    LaneSlot *slot = lane_of(transport);
+    if (!slot) {
+        room.give_up({KVF_ERR_NO_TRANSPORT, config_.rank, "the transport " + transport->name() + " was unloaded"},
+                     context());
+        return Posted::kNothingToDo;
+    }
+
+    BatchLimits limits = config_.batch;
+    limits.strided = slot->lane->can(KVF_CAP_STRIDED);
+    uint64_t bytes = 0;
+    const uint32_t asked = copies->plan->next(segments_, limits, &bytes);
+    uint32_t accepted = 0;
+    const int code = slot->lane->post(copies->link->peer, KVF_OP_WRITE, segments_.data(), asked,
+                                      operations_.next_token(), &accepted);
+    if (code != KVF_OK) {
+        const std::string why = take_plugin_sentence();
+        room.give_up({code, config_.rank, transport->name() + ": " + (why.empty() ? kvf_strerror(code) : why)},
+                     context());
+        return Posted::kNothingToDo;
+    }
+    if (accepted < asked)
+        bytes = copies->plan->keep(accepted, limits);
+    if (accepted == 0)
+        return Posted::kStuck;
+
+    operations_.add({room.handle().value, copies->receiver, accepted, bytes, copies->link});
+    ++slot->in_flight;
+    if (!room.begun())
+        begun_.push_back(room.handle().value);
+    room.posted(copies->receiver, context());
+    schedule(room);
+    counters_.operations.fetch_add(1, std::memory_order_relaxed);
+    counters_.segments.fetch_add(accepted, std::memory_order_relaxed);
+    counters_.bytes.fetch_add(bytes, std::memory_order_relaxed);
+    return Posted::kSome;
+}
+
+void Shard::reap(LaneSlot &slot) {
+    kvf_completion completions[kCompletionsPerPoll];
+    int count = 0;
+    do {
+        count = slot.lane->poll(completions, kCompletionsPerPoll);
+        for (int i = 0; i < count; ++i)
+            if (landed(completions[i]))
+                --slot.in_flight;
+    } while (count == static_cast<int>(kCompletionsPerPoll));
+}
+
+// False for a completion of nothing that is in flight.
+bool Shard::landed(const kvf_completion &completion) {
+    const auto operation = operations_.take(completion.token);
+    if (!operation) {
+        counters_.stray_completions.fetch_add(1, std::memory_order_relaxed);
+        return false;
+    }
+    // The room is there: it is not quiesced while this operation is in flight.
+    if (SenderRoom *room = sender({operation->room})) {
+        room->landed(operation->receiver, completion.status, completion.message ? completion.message : "",
+                     completion.bytes, operation->segments, context());
+        settle(*room);
+    }
+    return true;
+}
+
+void Shard::cancel_operations_of(RoomHandle room) {
+    operations_.each([&](uint64_t token, const Operation &operation) {
+        if (operation.room != room.value)
+            return;
+        if (LaneSlot *slot = lane_of(operation.link->transport.get()))
+            slot->lane->cancel(token);
+    });
+}
+
+} // namespace kvf

@@ -1,0 +1,109 @@
+#include "room/unclaimed.h"
+
+#include <algorithm>
+
+namespace kvf {
+
+std::optional<Unclaimed::Entry> Unclaimed::add(OfferCame &&offer, uint64_t now) {
+    Entry entry;
+    entry.room_id = offer.room_id;
+    entry.instance = offer.link->instance;
+    entry.receiver = offer.receiver;
+    entry.came_ns = now;
+    entry.offer = std::move(offer);
+    return keep(std::move(entry));
+}
+
+std::optional<Unclaimed::Entry> Unclaimed::add_abort(const AbortCame &abort, uint64_t now) {
+    Entry entry;
+    entry.room_id = abort.room_id;
+    entry.instance = abort.instance;
+    entry.receiver = abort.receiver;
+    entry.came_ns = now;
+    entry.cause = abort.cause;
+    return keep(std::move(entry));
+}
+
+std::optional<Unclaimed::Entry> Unclaimed::keep(Entry &&entry) {
+    std::optional<Entry> oldest;
+    if (!entries_.empty() && entries_.size() >= most_)
+        oldest = take(entries_.begin());
+    entries_.push_back(std::move(entry));
+    by_room_.emplace(entries_.back().room_id, std::prev(entries_.end()));
+    return oldest;
+}
+
+Unclaimed::Entry Unclaimed::take(Entries::iterator entry) {
+    const auto [first, last] = by_room_.equal_range(entry->room_id);
+    by_room_.erase(std::find_if(first, last, [&](const auto &named) { return named.second == entry; }));
+    Entry out = std::move(*entry);
+    entries_.erase(entry);
+    return out;
+}
+
+Unclaimed::Entries::iterator Unclaimed::find(const AbortCame &abort) {
+    const auto [first, last] = by_room_.equal_range(abort.room_id);
+    const auto found = std::find_if(first, last, [&](const auto &named) {
+        return named.second->instance == abort.instance && named.second->receiver == abort.receiver;
+    });
+    return found == last ? entries_.end() : found->second;
+}
+
+bool Unclaimed::retract(const AbortCame &abort) {
+    const auto entry = find(abort);
+    if (entry == entries_.end())
+        return false;
+    entry->offer.reset();
+    entry->cause = abort.cause;
+    return true;
+}
+
+std::vector<Unclaimed::Entry> Unclaimed::claim(uint64_t room_id) {
+    const auto [first, last] = by_room_.equal_range(room_id);
+    std::vector<Entries::iterator> named;
+    for (auto it = first; it != last; ++it)
+        named.push_back(it->second);
+    std::vector<Entry> out;
+    for (const auto entry : named)
+        out.push_back(take(entry));
+    std::sort(out.begin(), out.end(), [](const Entry &a, const Entry &b) { return a.came_ns < b.came_ns; });
+    return out;
+}
+
+void Unclaimed::lost(const LinkRef &link) {
+    for (auto entry = entries_.begin(); entry != entries_.end();) {
+        const auto next = std::next(entry);
+        if (entry->offer && entry->offer->link == link)
+            take(entry);
+        entry = next;
+    }
+}
+
+std::optional<Unclaimed::Entry> Unclaimed::expired(uint64_t limit) {
+    if (entries_.empty() || entries_.front().came_ns > limit)
+        return {};
+    return take(entries_.begin());
+}
+
+void EarlyEnds::add(uint64_t room_id, Cause cause) {
+    forget(room_id);
+    if (ends_.size() >= most_)
+        forget(uint64_t{ends_.front().first});
+    ends_.emplace_back(room_id, std::move(cause));
+    by_room_[room_id] = std::prev(ends_.end());
+}
+
+const Cause *EarlyEnds::find(uint64_t room_id) const {
+    const auto found = by_room_.find(room_id);
+    return found == by_room_.end() ? nullptr : &found->second->second;
+}
+
+void EarlyEnds::forget(uint64_t room_id) {
+    const auto found = by_room_.find(room_id);
+    if (found == by_room_.end())
+        return;
+    ends_.erase(found->second);
+    by_room_.erase(found);
+}
+
+} // namespace kvf

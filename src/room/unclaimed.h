@@ -1,0 +1,72 @@
+// What receivers said of rooms that the prefill side has not opened (yet): offers, and that they gave up. Kept in the
+// order it came, up to a number and an age; also how sender rooms ended that receivers may still ask for.
+#pragma once
+
+#include "room/messages.h"
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace kvf {
+
+class Unclaimed {
+  public:
+    struct Entry {
+        uint64_t room_id = 0;
+        uint64_t instance = 0;   // of the receiver's engine
+        uint64_t receiver = 0;
+        uint64_t came_ns = 0;
+        std::optional<OfferCame> offer;   // without it: the receiver gave up, for this cause
+        Cause cause;
+    };
+
+    explicit Unclaimed(size_t most) : most_(most) {}
+
+    // Adds an offer; the oldest entry makes room for it where the number is reached, and is returned.
+    std::optional<Entry> add(OfferCame &&offer, uint64_t now);
+    std::optional<Entry> add_abort(const AbortCame &abort, uint64_t now);
+    // A receiver gives its offer up. False when there is none.
+    bool retract(const AbortCame &abort);
+    // The entries of a room, oldest first, which are no longer kept.
+    std::vector<Entry> claim(uint64_t room_id);
+    void lost(const LinkRef &link);
+    // The oldest entry when it came before `limit`.
+    std::optional<Entry> expired(uint64_t limit);
+
+    size_t size() const { return entries_.size(); }
+    uint64_t oldest_ns() const { return entries_.empty() ? UINT64_MAX : entries_.front().came_ns; }
+
+  private:
+    using Entries = std::list<Entry>;
+
+    std::optional<Entry> keep(Entry &&entry);
+    Entry take(Entries::iterator entry);
+    Entries::iterator find(const AbortCame &abort);
+
+    const size_t most_;
+    Entries entries_;   // oldest first
+    std::unordered_multimap<uint64_t, Entries::iterator> by_room_;
+};
+
+// How sender rooms ended that failed before all of their receivers had offered, so that a late offer is answered at
+// once. The latest few, by room id.
+class EarlyEnds {
+  public:
+    explicit EarlyEnds(size_t most) : most_(most) {}
+
+    void add(uint64_t room_id, Cause cause);
+    const Cause *find(uint64_t room_id) const;
+    void forget(uint64_t room_id);
+
+  private:
+    using Ends = std::list<std::pair<uint64_t, Cause>>;
+
+    const size_t most_;
+    Ends ends_;   // oldest first
+    std::unordered_map<uint64_t, Ends::iterator> by_room_;
+};
+
+} // namespace kvf
