@@ -46,7 +46,7 @@ Status RoomTable::open(RoomRole role, uint64_t room_id, const std::string &place
     live_of_[slot] = &live->first;
     Slot &entry = slots_[slot];
     const uint32_t generation = RoomWord{entry.word.load(std::memory_order_relaxed)}.generation();
-    entry.claims.store(0, std::memory_order_relaxed);
+    entry.claims.store(uint64_t{generation} << 32, std::memory_order_relaxed);
     entry.role.store(role, std::memory_order_relaxed);
     entry.room_id.store(room_id, std::memory_order_relaxed);
     entry.word.store(RoomWord::make(generation, KVF_STATE_BOOTSTRAPPING, 0, KVF_OK).value, std::memory_order_release);
@@ -66,11 +66,13 @@ Status RoomTable::refuse(RoomHandle room, int code) const {
 }
 
 bool RoomTable::claim(RoomHandle room, Once what) {
-    return (slots_[room.slot()].claims.fetch_or(what, std::memory_order_acq_rel) & what) == 0;
-}
-
-void RoomTable::unclaim(RoomHandle room, Once what) {
-    slots_[room.slot()].claims.fetch_and(static_cast<uint8_t>(~what), std::memory_order_acq_rel);
+    std::atomic<uint64_t> &claims = slots_[room.slot()].claims;
+    uint64_t seen = claims.load(std::memory_order_relaxed);
+    do {
+        if (seen >> 32 != room.generation() || (seen & what) != 0)
+            return false;
+    } while (!claims.compare_exchange_weak(seen, seen | what, std::memory_order_acq_rel, std::memory_order_relaxed));
+    return true;
 }
 
 bool RoomTable::claimed(RoomHandle room, Once what) const {

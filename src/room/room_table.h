@@ -66,10 +66,9 @@ class RoomTable {
     RoomRole role(RoomHandle room) const { return slots_[room.slot()].role.load(std::memory_order_relaxed); }
     uint64_t room_id(RoomHandle room) const { return slots_[room.slot()].room_id.load(std::memory_order_relaxed); }
 
-    // Calls that a room takes once. True for the first caller.
+    // Calls that a room takes once: true for the first caller. A stale handle claims nothing.
     enum Once : uint8_t { kAccepted = 1, kLastSent = 2, kDeferred = 4 };
     bool claim(RoomHandle room, Once what);
-    void unclaim(RoomHandle room, Once what);
     bool claimed(RoomHandle room, Once what) const;
 
     // Makes the handle of an ended, quiesced room stale and frees its id. KVF_ERR_BUSY when it is not there yet. The slot
@@ -99,7 +98,7 @@ class RoomTable {
     struct alignas(64) Slot {
         std::atomic<uint64_t> word;
         std::atomic<uint32_t> waiters{0};
-        std::atomic<uint8_t> claims{0};
+        std::atomic<uint64_t> claims{0};   // generation in the high half, bits of Once in the low
         std::atomic<RoomRole> role{RoomRole::kSender};
         std::atomic<uint64_t> room_id{0};
     };

@@ -1,0 +1,38 @@
+// The embedded bootstrap server.
+#include "control/bootstrap_server.h"
+
+#include "api/boundary.h"
+
+struct kvf_bootstrap {
+    std::unique_ptr<kvf::BootstrapServer> server;
+    uint32_t forks = 0;
+};
+
+int kvf_bootstrap_start(const kvf_bootstrap_config *config, kvf_bootstrap **bootstrap) {
+    return kvf::fenced([&]() -> kvf::Status {
+        kvf_bootstrap_config known;
+        kvf::Status status = kvf::read_optional(config, "kvf_bootstrap_config", &known);
+        if (status.ok())
+            status = kvf::check_not_null(bootstrap, "bootstrap");
+        if (!status.ok())
+            return status;
+        auto made = std::make_unique<kvf_bootstrap>();
+        made->forks = kvf::forks();
+        status = kvf::BootstrapServer::start(known.listen ? known.listen : "127.0.0.1:0",
+                                             known.max_rooms ? known.max_rooms : 65536, &made->server);
+        if (status.ok())
+            *bootstrap = made.release();
+        return status;
+    });
+}
+
+const char *kvf_bootstrap_address(kvf_bootstrap *bootstrap) {
+    return bootstrap && bootstrap->forks == kvf::forks() ? bootstrap->server->address().c_str() : "";
+}
+
+int kvf_bootstrap_stop(kvf_bootstrap *bootstrap) {
+    return kvf::fenced([&]() -> kvf::Status {
+        const std::unique_ptr<kvf_bootstrap> owned(bootstrap);
+        return {};
+    });
+}

@@ -1,0 +1,192 @@
+// What callers do with rooms: checked against the room's word and what is registered, then a message to the shard.
+#include "base/clock.h"
+#include "engine/engine.h"
+
+#include <poll.h>
+
+#include <algorithm>
+
+namespace kvf {
+
+Status Engine::look_up(RoomHandle room, RoomWord *word) const {
+    const int code = rooms_->load(room, word);
+    return code == KVF_OK ? Status() : rooms_->refuse(room, code);
+}
+
+Status Engine::look_up_open(RoomHandle room, RoomRole role, const char *what) const {
+    RoomWord word;
+    Status found = look_up(room, &word);
+    if (!found.ok())
+        return found;
+    const auto id = static_cast<unsigned long long>(rooms_->room_id(room));
+    if (rooms_->role(room) != role)
+        return fail(KVF_ERR_STATE, "room %llu is a %s: it does not %s", id,
+                    role == RoomRole::kSender ? "receiver" : "sender", what);
+    if (word.ended())
+        return fail(KVF_ERR_STATE, "room %llu is at its end: %s", id,
+                    word.state() == KVF_STATE_SUCCESS ? "Success" : kvf_status_name(word.code()));
+    return {};
+}
+
+RoomDeadlines Engine::deadlines(uint32_t bootstrap_ms, uint64_t bootstrap_default, uint32_t waiting_ms,
+                                uint32_t transfer_ms) const {
+    RoomDeadlines out;
+    out.bootstrap_ns = (bootstrap_ms != 0 ? bootstrap_ms : bootstrap_default) * kNanosPerMilli;
+    out.waiting_ns = (waiting_ms != 0 ? waiting_ms : waiting_ms_) * kNanosPerMilli;
+    out.transfer_ns = (transfer_ms != 0 ? transfer_ms : transfer_ms_) * kNanosPerMilli;
+    return out;
+}
+
+Status Engine::open_room(RoomRole role, uint64_t room_id, const std::string &place, RoomHandle *room) {
+    ShardThread &shard = shard_for(room_id);
+    if (!shard.reserve())
+        return fail(KVF_ERR_AGAIN, "the inbox of room %llu's shard holds %llu calls already",
+                    static_cast<unsigned long long>(room_id), static_cast<unsigned long long>(inbox_));
+    Status opened = rooms_->open(role, room_id, place, room);
+    if (!opened.ok())
+        shard.give_back();
+    return opened;
+}
+
+Status Engine::open_sender(uint64_t room_id, const kvf_sender_options &options, RoomHandle *room) {
+    if ((role_ & KVF_ROLE_PREFILL) == 0)
+        return fail(KVF_ERR_STATE, "this engine's role is decode: it opens no sender");
+    Status opened = open_room(RoomRole::kSender, room_id, {}, room);
+    if (!opened.ok())
+        return opened;
+    OpenSender message;
+    message.room = *room;
+    message.room_id = room_id;
+    message.receivers = std::max(options.receivers, 1u);
+    message.deadlines = deadlines(options.bootstrap_ms, waiting_ms_, options.waiting_ms, options.transfer_ms);
+    shard_for(room_id).push(std::move(message));
+    return {};
+}
+
+Status Engine::open_receiver(uint64_t room_id, const std::string &prefill, const kvf_receiver_options &options,
+                             RoomHandle *room) {
+    if ((role_ & KVF_ROLE_DECODE) == 0)
+        return fail(KVF_ERR_STATE, "this engine's role is prefill: it opens no receiver");
+    Status opened = open_room(RoomRole::kReceiver, room_id, prefill, room);
+    if (!opened.ok())
+        return opened;
+    OpenReceiver message;
+    message.room = *room;
+    message.room_id = room_id;
+    message.target = {prefill, options.dp_choice, options.dp_rank};
+    message.prefix_tokens = options.prefix_tokens;
+    message.deadlines = deadlines(options.bootstrap_ms, bootstrap_ms_, options.waiting_ms, options.transfer_ms);
+    shard_for(room_id).push(std::move(message));
+    return {};
+}
+
+Status Engine::accept(RoomHandle room, std::vector<PageList> lists) {
+    Status open = look_up_open(room, RoomRole::kReceiver, "accept pages");
+    if (!open.ok())
+        return open;
+    const uint64_t room_id = rooms_->room_id(room);
+    ShardThread &shard = shard_for(room_id);
+    if (!shard.reserve())
+        return fail(KVF_ERR_AGAIN, "the inbox of room %llu's shard holds %llu calls already",
+                    static_cast<unsigned long long>(room_id), static_cast<unsigned long long>(inbox_));
+    if (!rooms_->claim(room, RoomTable::kAccepted)) {
+        shard.give_back();
+        return fail(KVF_ERR_STATE, "room %llu has accepted its pages before", static_cast<unsigned long long>(room_id));
+    }
+    shard.push(Accept{room, std::move(lists), monotonic_ns()});
+    return {};
+}
+
+Status Engine::send(RoomHandle room, std::unique_ptr<Chunk> chunk) {
+    Status open = look_up_open(room, RoomRole::kSender, "send");
+    if (!open.ok())
+        return open;
+    const uint64_t room_id = rooms_->room_id(room);
+    ShardThread &shard = shard_for(room_id);
+    if (!shard.reserve())
+        return fail(KVF_ERR_AGAIN, "the inbox of room %llu's shard holds %llu calls already",
+                    static_cast<unsigned long long>(room_id), static_cast<unsigned long long>(inbox_));
+    const bool follows = chunk->last ? rooms_->claim(room, RoomTable::kLastSent)
+                                     : !rooms_->claimed(room, RoomTable::kLastSent);
+    if (!follows) {
+        shard.give_back();
+        return fail(KVF_ERR_AFTER_LAST, "room %llu has had its last chunk", static_cast<unsigned long long>(room_id));
+    }
+    chunk->queued_ns = monotonic_ns();
+    shard.push(SendChunk{room, std::move(chunk)});
+    return {};
+}
+
+Status Engine::abort(RoomHandle room, std::string reason) {
+    RoomWord word;
+    Status found = look_up(room, &word);
+    if (found.ok() && !word.ended())
+        shard_for(rooms_->room_id(room)).push(AbortRoom{room, std::move(reason)});
+    return found;
+}
+
+Status Engine::close(RoomHandle room) {
+    RoomWord word;
+    Status found = look_up(room, &word);
+    if (!found.ok())
+        return found;
+    const uint64_t room_id = rooms_->room_id(room);
+    const int code = rooms_->retire(room);
+    if (code == KVF_ERR_BUSY)
+        return fail(code, "room %llu is not %s", static_cast<unsigned long long>(room_id),
+                    word.ended() ? "quiesced" : "at its end");
+    if (code != KVF_OK)
+        return rooms_->refuse(room, code);
+    shard_for(room_id).push(CloseRoom{room});
+    return {};
+}
+
+Status Engine::close_deferred(RoomHandle room) {
+    RoomWord word;
+    Status found = look_up(room, &word);
+    if (found.ok() && rooms_->claim(room, RoomTable::kDeferred))
+        shard_for(rooms_->room_id(room)).push(CloseRoomDeferred{room});
+    return found;
+}
+
+Status Engine::wait(RoomHandle room, uint32_t timeout_ms, RoomWord *word) {
+    const uint64_t until = monotonic_ns() + uint64_t{timeout_ms} * kNanosPerMilli;
+    for (;;) {
+        Status found = look_up(room, word);
+        if (!found.ok() || word->ended())
+            return found;
+        const uint64_t now = monotonic_ns();
+        if (now >= until)
+            return fail(KVF_ERR_TIMEOUT, "room %llu was not at its end after %u ms",
+                        static_cast<unsigned long long>(rooms_->room_id(room)), timeout_ms);
+        rooms_->wait(room, *word, until - now);
+    }
+}
+
+int Engine::events(kvf_event *events, size_t capacity, size_t stride, uint32_t timeout_ms) {
+    const uint64_t until = monotonic_ns() + uint64_t{timeout_ms} * kNanosPerMilli;
+    for (;;) {
+        size_t count = 0;
+        uint32_t slot = 0;
+        events_->begin();
+        while (count < capacity && events_->pop(&slot)) {
+            RoomHandle room;
+            RoomWord word;
+            uint64_t room_id = 0;
+            if (!rooms_->at(slot, &room, &word, &room_id))
+                continue;
+            auto *event = reinterpret_cast<kvf_event *>(reinterpret_cast<char *>(events) + count * stride);
+            *event = {KVF_EVENT_ROOM, word.state(), word.flags(), word.code(), {room.value}, room_id};
+            ++count;
+        }
+        events_->end();
+        const uint64_t now = monotonic_ns();
+        if (count != 0 || capacity == 0 || now >= until)
+            return static_cast<int>(count);
+        pollfd polled{events_->descriptor(), POLLIN, 0};
+        const uint64_t left_ms = (until - now + kNanosPerMilli - 1) / kNanosPerMilli;
+        poll(&polled, 1, static_cast<int>(std::min<uint64_t>(left_ms, 1'000'000)));
+    }
+}
+
+} // namespace kvf

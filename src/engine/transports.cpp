@@ -1,0 +1,145 @@
+#include "engine/transports.h"
+
+#include "control/control.h"
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+
+namespace kvf {
+
+constexpr uint64_t kForever = UINT64_MAX;
+
+Transports::~Transports() {
+    for (Loaded &loaded : loaded_)
+        deregister_from(&loaded, 0);
+}
+
+Status Transports::register_regions(Loaded *loaded, const Layout &layout) {
+    const size_t before = loaded->regions.size();
+    for (size_t i = before; i < layout.regions.size(); ++i) {
+        const MemoryRegion &memory = layout.regions[i];
+        kvf_region_params params{};
+        params.memory_kind = memory.memory_kind;
+        params.device = memory.device;
+        params.fd = memory.fd;
+        params.base = memory.base;
+        params.length = memory.length;
+        params.fd_offset = memory.fd_offset;
+        kvf_region *region = nullptr;
+        Status registered = loaded->transport->register_region(params, &region);
+        if (!registered.ok()) {
+            deregister_from(loaded, before);
+            return registered;
+        }
+        loaded->regions.push_back(region);
+    }
+    return {};
+}
+
+void Transports::deregister_from(Loaded *loaded, size_t first) {
+    while (loaded->regions.size() > first) {
+        loaded->transport->deregister_region(loaded->regions.back());
+        loaded->regions.pop_back();
+    }
+}
+
+// Sends a message to every shard and waits for their answers. False when they have not all come in time; they may still.
+template <typename Message>
+bool Transports::ask_shards(const std::shared_ptr<Transport> &transport, uint64_t timeout_ms, Status *result) {
+    auto answer = std::make_shared<std::promise<Status>>();
+    std::future<Status> future = answer->get_future();
+    auto tally = std::make_shared<Tally>(static_cast<uint32_t>(shards_.size()),
+                                         [answer](Status status) { answer->set_value(std::move(status)); });
+    for (const auto &shard : shards_)
+        shard->push(Message{transport, tally});
+    if (timeout_ms != kForever && future.wait_for(std::chrono::milliseconds(timeout_ms)) != std::future_status::ready)
+        return false;
+    *result = future.get();
+    return true;
+}
+
+Status Transports::load(const std::string &name, const std::string &options,
+                        const std::shared_ptr<const Layout> &layout) {
+    for (const Loaded &loaded : loaded_)
+        if (loaded.transport->name() == name)
+            return fail(KVF_ERR_EXISTS, "the transport %s is loaded already", name.c_str());
+
+    Loaded loaded;
+    Status opened = fail(KVF_ERR_CLOSED, "the engine is closing");
+    control_.call([&](Control &) {
+        opened = Transport::open(name, options, instance_, &loaded.transport);
+        if (opened.ok())
+            opened = register_regions(&loaded, *layout);
+    });
+    if (opened.ok())
+        ask_shards<TransportUp>(loaded.transport, kForever, &opened);
+    if (!opened.ok()) {
+        (void)close(&loaded);
+        return opened;
+    }
+    control_.call([&](Control &control) { control.add_transport(loaded.transport, loaded.regions); });
+    loaded_.push_back(std::move(loaded));
+    return {};
+}
+
+Status Transports::close(Loaded *loaded) {
+    if (!loaded->transport)
+        return {};
+    Status closed;
+    ask_shards<TransportDown>(loaded->transport, kForever, &closed);
+    control_.call([&](Control &) {
+        deregister_from(loaded, 0);
+        loaded->transport.reset();
+    });
+    return closed;
+}
+
+Status Transports::unload(const std::string &name, uint32_t drain_ms) {
+    const auto found = std::find_if(loaded_.begin(), loaded_.end(),
+                                    [&](const Loaded &loaded) { return loaded.transport->name() == name; });
+    if (found == loaded_.end())
+        return fail(KVF_ERR_NO_TRANSPORT, "the transport %s is not loaded", name.c_str());
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(drain_ms);
+    const Status busy = fail(KVF_ERR_BUSY, "rooms still use the transport %s after %u ms; it takes no new ones",
+                             name.c_str(), drain_ms);
+
+    if (!found->leaving)
+        control_.call([&](Control &control) { control.remove_transport(name); });
+    found->leaving = true;
+    // Its peers go once no room holds them; the lanes close when nothing is left to post.
+    const auto gone = std::make_shared<std::promise<void>>();
+    std::future<void> peers_gone = gone->get_future();
+    control_.call([&](Control &control) { control.when_peers_gone(name, [gone] { gone->set_value(); }); });
+    if (peers_gone.wait_until(until) != std::future_status::ready)
+        return busy;
+    Status closed = close(&*found);
+    loaded_.erase(found);
+    return closed;
+}
+
+Status Transports::publish(const std::shared_ptr<const Layout> &next) {
+    Status registered = fail(KVF_ERR_CLOSED, "the engine is closing");
+    control_.call([&](Control &control) {
+        std::vector<size_t> before;
+        registered = {};
+        for (Loaded &loaded : loaded_) {
+            before.push_back(loaded.regions.size());
+            registered = register_regions(&loaded, *next);
+            if (!registered.ok())
+                break;
+        }
+        if (!registered.ok()) {
+            for (size_t i = 0; i < before.size(); ++i)
+                deregister_from(&loaded_[i], before[i]);
+            return;
+        }
+        for (const Loaded &loaded : loaded_)
+            if (!loaded.leaving)
+                control.set_regions(loaded.transport->name(), loaded.regions);
+        control.set_layout(next);
+    });
+    return registered;
+}
+
+} // namespace kvf
