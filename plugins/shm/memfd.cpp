@@ -1,0 +1,122 @@
+#include "memfd.h"
+
+#include "permission.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <cerrno>
+#include <cinttypes>
+
+namespace shm {
+namespace {
+
+Status check_file_id(int fd, const Process &process, int number, const FileId &id) {
+    struct stat entry {};
+    if (fstat(fd, &entry) != 0)
+        return fail(KVF_ERR_SYSTEM, "cannot stat descriptor %d of process %d: %s", number, process.pid(),
+                    errno_text(errno));
+    if (!S_ISREG(entry.st_mode) || entry.st_dev != id.device || entry.st_ino != id.inode)
+        return fail(KVF_ERR_PROTOCOL,
+                    "descriptor %d of process %d is inode %" PRIu64 " of device %" PRIu64
+                    " and not the memfd that its key names, inode %" PRIu64 " of device %" PRIu64,
+                    number, process.pid(), static_cast<uint64_t>(entry.st_ino), static_cast<uint64_t>(entry.st_dev),
+                    id.inode, id.device);
+    return {};
+}
+
+// /proc/<pid>/fd needs less than pidfd_getfd (Yama has no say), but the same user or CAP_DAC_READ_SEARCH.
+Status open_by_proc(const Process &process, int number, const FileId &id, Fd &memfd) {
+    // A path descriptor first: to open whatever stands there could block or set off a device.
+    const Fd path(openat(process.proc(), text("fd/%d", number).c_str(), O_PATH | O_CLOEXEC));
+    if (!path && (errno == EACCES || errno == EPERM))
+        return refused(process, "/proc/<pid>/fd", errno);
+    if (!path)
+        return fail(KVF_ERR_PROTOCOL, "process %d has no descriptor %d: %s", process.pid(), number, errno_text(errno));
+    if (Status status = check_file_id(path.get(), process, number, id); !status.ok())
+        return status;
+    memfd = Fd(open(text("/proc/self/fd/%d", path.get()).c_str(), O_RDWR | O_CLOEXEC));
+    if (memfd)
+        return {};
+    return fail(errno == EACCES ? KVF_ERR_PERMISSION : KVF_ERR_SYSTEM,
+                "cannot open descriptor %d of process %d for writing: %s", number, process.pid(), errno_text(errno));
+}
+
+Status open_by_pidfd(const Process &process, int number, const FileId &id, Fd &memfd) {
+    Fd file(pidfd_getfd(process.pidfd(), number));
+    if (!file)
+        return refused(process, "pidfd_getfd", errno);
+    if (Status status = check_file_id(file.get(), process, number, id); !status.ok())
+        return status;
+    memfd = std::move(file);
+    return {};
+}
+
+} // namespace
+
+Status inspect_memfd(int fd, FileId &id, uint64_t &size) {
+    struct stat entry {};
+    struct statfs system {};
+    if (fstat(fd, &entry) != 0 || fstatfs(fd, &system) != 0)
+        return fail(KVF_ERR_SYSTEM, "cannot stat descriptor %d: %s", fd, errno_text(errno));
+    // Only the ordinary kind: a page punched out of a hugetlbfs file may find no other in the pool, which is SIGBUS.
+    const int seals = fcntl(fd, F_GET_SEALS);
+    if (!S_ISREG(entry.st_mode) || system.f_type != TMPFS_MAGIC || seals < 0)
+        return fail(KVF_ERR_UNSUPPORTED, "descriptor %d is no memfd of ordinary pages", fd);
+    if ((seals & F_SEAL_SHRINK) == 0)
+        return fail(KVF_ERR_UNSUPPORTED,
+                    "memfd %d is not sealed with F_SEAL_SHRINK: a process that maps it would be killed if it shrank",
+                    fd);
+    id = {entry.st_dev, entry.st_ino};
+    size = static_cast<uint64_t>(entry.st_size);
+    return {};
+}
+
+Status open_memfd_of(const Process &process, int fd, const FileId &id, Fd &memfd) {
+    Status status = open_by_proc(process, fd, id, memfd);
+    if (status.code() != KVF_ERR_PERMISSION)
+        return status;
+    Status other = open_by_pidfd(process, fd, id, memfd);
+    // The first refusal is the one that is easier to lift.
+    return other.code() == KVF_ERR_PERMISSION ? status : other;
+}
+
+Status Mapping::map(const Process &process, int fd) {
+    Fd memfd;
+    if (Status status = open_memfd_of(process, fd, id_, memfd); !status.ok())
+        return status;
+    uint64_t size = 0;
+    if (Status status = inspect_memfd(memfd.get(), id_, size); !status.ok())
+        return {status.code(), text("process %d: ", process.pid()) + status.sentence()};
+    if (size == 0)
+        return fail(KVF_ERR_RANGE, "memfd %d of process %d is empty", fd, process.pid());
+    void *data = mmap(nullptr, size, protection_, MAP_SHARED, memfd.get(), 0);
+    if (data == MAP_FAILED)
+        return fail(KVF_ERR_SYSTEM, "cannot map the %" PRIu64 " bytes of memfd %d of process %d: %s", size, fd,
+                    process.pid(), errno_text(errno));
+    // A child of ours must not keep the peer's memory after we are gone: our death is how the peer knows that nothing
+    // writes there any more. Should it fail, that is left to the child, which has no lanes.
+    madvise(data, size, MADV_DONTFORK);
+    data_ = static_cast<char *>(data);
+    size_ = size;
+    owner_ = getpid();
+    if (gauge_ != nullptr)
+        add(*gauge_, size_);
+    return {};
+}
+
+void Mapping::unmap() {
+    if (data_ == nullptr)
+        return;
+    // In a child after fork the mapping is not there, and something else may be.
+    if (owner_ == getpid())
+        munmap(data_, size_);
+    data_ = nullptr;
+    if (gauge_ != nullptr)
+        subtract(*gauge_, size_);
+}
+
+} // namespace shm
