@@ -57,7 +57,7 @@ static void it_does_not_open_without_a_transport_below(void **state) {
     params.inner = rig_inner("memory");
     params.inner_options = "mistake=1";
     assert_int_equal(rig_fault()->ops->open(&params, &instance), KVF_ERR_OPTION);
-    assert_string_equal(rig_sentence(), "option \"mistake\" is not known");
+    assert_string_equal(rig_sentence(), "the fixture has no \"mistake\"");
 }
 
 static void the_first_connects_fail_and_the_next_succeeds(void **state) {
