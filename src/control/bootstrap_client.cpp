@@ -42,10 +42,10 @@ template <typename Read, typename Out>
 Status understand(const std::string &address, const Status &status, const HttpReply &reply, Read read, Out *out) {
     if (!status.ok())
         return status;
-    const Status judged = judge(address, reply);
+    Status judged = judge(address, reply);
     if (!judged.ok())
         return judged;
-    const Status understood = read(reply.body, out);
+    Status understood = read(reply.body, out);
     return understood.ok() ? understood : not_understood(address, understood);
 }
 

@@ -152,12 +152,12 @@ class Request final : public BootstrapRequest, public std::enable_shared_from_th
     void on_reply(error_code error) {
         if (!done_)
             return;
+        if (!error)
+            return finish({}, {parser_.get().result_int(), std::move(parser_.get().body())});
         if (error == http::error::end_of_stream || error == http::error::partial_message ||
             error.category() == boost::system::system_category())
             return fail("closed the connection before it had answered");
-        if (error)
-            return finish({KVF_ERR_PROTOCOL, name() + " did not answer in HTTP: " + error.message()}, {});
-        finish({}, {parser_.get().result_int(), std::move(parser_.get().body())});
+        finish({KVF_ERR_PROTOCOL, name() + " did not answer in HTTP: " + error.message()}, {});
     }
 
     std::string name() const { return "bootstrap server " + format_host_port(call_.server); }
