@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <thread>
 
 namespace kvf {
 
 constexpr uint64_t kForever = UINT64_MAX;
+constexpr std::chrono::milliseconds kLook(2);
 
 Transports::~Transports() {
     for (Loaded &loaded : loaded_)
@@ -78,9 +80,13 @@ Status Transports::load(const std::string &name, const std::string &options,
         (void)close(&loaded);
         return opened;
     }
-    control_.call([&](Control &control) { control.add_transport(loaded.transport, loaded.regions); });
-    loaded_.push_back(std::move(loaded));
-    return {};
+    opened = fail(KVF_ERR_CLOSED, "the engine is closing");
+    control_.call([&](Control &control) { opened = control.add_transport(loaded.transport, loaded.regions); });
+    if (opened.ok())
+        loaded_.push_back(std::move(loaded));
+    else
+        (void)close(&loaded);
+    return opened;
 }
 
 Status Transports::close(Loaded *loaded) {
@@ -101,45 +107,43 @@ Status Transports::unload(const std::string &name, uint32_t drain_ms) {
     if (found == loaded_.end())
         return fail(KVF_ERR_NO_TRANSPORT, "the transport %s is not loaded", name.c_str());
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(drain_ms);
-    const Status busy = fail(KVF_ERR_BUSY, "rooms still use the transport %s after %u ms; it takes no new ones",
-                             name.c_str(), drain_ms);
-
     if (!found->leaving)
         control_.call([&](Control &control) { control.remove_transport(name); });
     found->leaving = true;
-    // Its peers go once no room holds them; the lanes close when nothing is left to post.
-    const auto gone = std::make_shared<std::promise<void>>();
-    std::future<void> peers_gone = gone->get_future();
-    control_.call([&](Control &control) { control.when_peers_gone(name, [gone] { gone->set_value(); }); });
-    if (peers_gone.wait_until(until) != std::future_status::ready)
-        return busy;
+    // Its peers go once no room holds them. That is seldom worth a notice of its own: look now and then.
+    for (size_t peers = 0;; std::this_thread::sleep_for(kLook)) {
+        control_.call([&](Control &control) { peers = control.peers_of(name); });
+        if (peers == 0)
+            break;
+        if (std::chrono::steady_clock::now() >= until)
+            return fail(KVF_ERR_BUSY, "%zu peers still use the transport %s after %u ms; it takes no new rooms", peers,
+                        name.c_str(), drain_ms);
+    }
     Status closed = close(&*found);
     loaded_.erase(found);
     return closed;
 }
 
 Status Transports::publish(const std::shared_ptr<const Layout> &next) {
-    Status registered = fail(KVF_ERR_CLOSED, "the engine is closing");
+    Status published = fail(KVF_ERR_CLOSED, "the engine is closing");
     control_.call([&](Control &control) {
         std::vector<size_t> before;
-        registered = {};
+        std::vector<TransportRegions> regions;
+        published = {};
         for (Loaded &loaded : loaded_) {
             before.push_back(loaded.regions.size());
-            registered = register_regions(&loaded, *next);
-            if (!registered.ok())
+            published = register_regions(&loaded, *next);
+            if (!published.ok())
                 break;
+            regions.push_back({loaded.transport, loaded.regions});
         }
-        if (!registered.ok()) {
+        if (published.ok())
+            published = control.set_layout(next, regions);
+        if (!published.ok())
             for (size_t i = 0; i < before.size(); ++i)
                 deregister_from(&loaded_[i], before[i]);
-            return;
-        }
-        for (const Loaded &loaded : loaded_)
-            if (!loaded.leaving)
-                control.set_regions(loaded.transport->name(), loaded.regions);
-        control.set_layout(next);
     });
-    return registered;
+    return published;
 }
 
 } // namespace kvf
