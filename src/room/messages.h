@@ -157,9 +157,10 @@ struct DrainedCame {
     uint64_t receiver = 0;
 };
 
-// A receiver gave the room up. Must be answered by Drained when offered is set.
+// A receiver gave the room up. Answered by Drained, once nothing of it is in flight.
 struct AbortCame {
-    LinkRef link;                 // null when the handshake never came through: then offered is false
+    LinkRef link;                 // null when the handshake never came through: then offered is false, and nobody waits
+                                  // for an answer
     uint64_t instance = 0;
     uint64_t room_id = 0;
     uint64_t receiver = 0;

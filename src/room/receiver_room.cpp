@@ -50,34 +50,36 @@ bool ReceiverRoom::news(const RoomNews &news, const RoomContext &context) {
         enter(KVF_STATE_TRANSFERRING, later(context.now, deadlines_.transfer_ns), context);
         return true;
     case RoomNews::kSuccess:
-        offered_ = false;
         report_.bytes = news.bytes;
         report_.segments = news.segments;
-        // One that this side gave up meanwhile stays failed, but nothing will touch its pages.
-        if (!end({}, true, context))
-            quiesce(context);
-        return true;
+        return conclude({}, true, context);
     case RoomNews::kFailed:
-        if (news.drained)
-            offered_ = false;
-        if (!end(news.cause, news.drained, context) && news.drained)
-            quiesce(context);
-        return true;
+        return conclude(news.cause, news.drained, context);
     }
     return false;
 }
 
-bool ReceiverRoom::drained(const RoomContext &context) {
-    if (!offered_ || !ended())
+// What the sender says of the end. One that this side gave up meanwhile stays failed, and its answer to that is still to
+// come.
+bool ReceiverRoom::conclude(Cause cause, bool drained, const RoomContext &context) {
+    if (quiesced())
         return false;
-    offered_ = false;
+    end(std::move(cause), drained, context);
+    return true;
+}
+
+bool ReceiverRoom::drained(const RoomContext &context) {
+    if (!ended() || quiesced())
+        return false;
     quiesce(context);
     return true;
 }
 
 void ReceiverRoom::give_up(Cause cause, const RoomContext &context) {
     Cause told = cause;
-    if (!end(std::move(cause), !offered_, context))
+    // With a peer the answer is waited for, also by a room whose pages nobody knows: once the handle can be closed and the
+    // id opened again, no word of this room may be on its way.
+    if (!end(std::move(cause), !link_, context))
         return;
     if (link_)
         context.out.control.emplace_back(SendAbort{link_, id(), handle(), offered_, std::move(told)});
@@ -107,13 +109,14 @@ void ReceiverRoom::deadline_passed(const RoomContext &context) {
     give_up(std::move(cause), context);
 }
 
-void ReceiverRoom::lost(const Cause &cause, const RoomContext &context) { end(cause, !offered_, context); }
+void ReceiverRoom::lost(const Cause &cause, const RoomContext &context) {
+    if (!end(cause, !offered_, context) && !quiesced() && !offered_)
+        quiesce(context);
+}
 
 void ReceiverRoom::fenced(const RoomContext &context) {
-    if (ended() && !quiesced()) {
-        offered_ = false;
+    if (ended() && !quiesced())
         quiesce(context);
-    }
 }
 
 } // namespace kvf

@@ -27,6 +27,7 @@ class ReceiverRoom : public Room {
 
   private:
     void offer(const RoomContext &context);
+    bool conclude(Cause cause, bool drained, const RoomContext &context);
 
     const Target target_;
     std::string delay_;             // why the peer is not found yet

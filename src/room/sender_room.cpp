@@ -290,11 +290,9 @@ bool SenderRoom::receiver_aborted(AbortCame &&abort, const RoomContext &context)
         return known.instance == abort.instance && known.token == abort.receiver;
     });
     if (receiver == receivers_.end()) {
-        if (abort.offered)
-            return false;
-        if (receivers_missing() != 0)
+        if (!abort.offered && receivers_missing() != 0)
             fail_room(std::move(why), context);
-        return true;
+        return false;
     }
     receiver->told = true;
     receiver->owed_drained = std::move(abort.link);

@@ -22,7 +22,8 @@ class SenderRoom : public Room {
     void chunk(std::unique_ptr<Chunk> chunk, const RoomContext &context);
     void fence_fired(const RoomContext &context);
 
-    // A receiver gave up; also one that has not offered. False when this room never heard of it (and it had offered).
+    // A receiver gave up; also one that has not offered. False when nothing of it can be in flight and the shard is to
+    // answer.
     bool receiver_aborted(AbortCame &&abort, const RoomContext &context);
     void give_up(Cause cause, const RoomContext &context);
     void deadline_passed(const RoomContext &context);

@@ -203,25 +203,25 @@ void Shard::on(DrainedCame &&message) {
 
 void Shard::on(AbortCame &&message) {
     const LinkRef link = message.link;
-    const bool offered = message.offered;
     const uint64_t room_id = message.room_id;
     const uint64_t token = message.receiver;
-    bool known = false;
     const auto found = senders_by_id_.find(room_id);
     if (found != senders_by_id_.end()) {
         SenderRoom &room = *found->second;
-        known = room.receiver_aborted(std::move(message), context());
+        const bool answers = room.receiver_aborted(std::move(message), context());
         settle(room);
-    } else if (!offered) {
-        known = true;
-        if (!early_ends_.find(room_id))
-            if (auto oldest = unclaimed_.add_abort(message, now_))
-                drop_unclaimed(std::move(*oldest));
-    } else if (!unclaimed_.retract(message)) {
+        if (answers)
+            return;
+    } else if (unclaimed_.retract(message)) {
+        // Whoever opens the room will find it given up.
+    } else if (message.offered) {
         late();
+    } else if (!early_ends_.find(room_id)) {
+        if (auto oldest = unclaimed_.add_abort(message, now_))
+            drop_unclaimed(std::move(*oldest));
     }
-    // Nothing of it is in flight here: rooms that are gone were quiesced, and an unclaimed offer moves nothing.
-    if (!known && offered && link)
+    // Nothing of it is in flight: rooms that are gone were quiesced, and an unclaimed offer moves nothing.
+    if (link)
         output_.control.emplace_back(SendDrained{link, room_id, token});
 }
 
