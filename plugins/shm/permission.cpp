@@ -18,11 +18,13 @@ std::string yama_text() {
 }
 
 std::string owner_text(const Process &process) {
-    struct stat entry {};
-    if (fstat(process.proc(), &entry) != 0)
+    struct stat whole {};
+    struct stat inner {};
+    if (fstat(process.proc(), &whole) != 0 || fstatat(process.proc(), "fd", &inner, 0) != 0)
         return {};
-    // /proc/<pid> of a process that is not dumpable belongs to root, whoever the process is.
-    return text(" (/proc/%d belongs to uid %u, we are uid %u)", process.pid(), entry.st_uid, geteuid());
+    // What is inside /proc/<pid> belongs to root when the process is not dumpable, whoever the process is.
+    return text(" (it is of uid %u%s, we are of uid %u)", whole.st_uid,
+                whole.st_uid == inner.st_uid ? "" : " and not dumpable", geteuid());
 }
 
 } // namespace

@@ -115,7 +115,8 @@ Status Process::open(const ProcessId &id, Process &process) {
     found.pid_ = id.pid;
     found.pidfd_ = Fd(pidfd_open(id.pid));
     if (!found.pidfd_) {
-        if (errno == ESRCH || errno == EINVAL)
+        // The latter two for a number that is a thread's, by older and newer kernels.
+        if (errno == ESRCH || errno == EINVAL || errno == ENOENT)
             return fail(KVF_ERR_PEER_LOST, "no process %d lives", id.pid);
         return fail(KVF_ERR_SYSTEM, "cannot open a pidfd of process %d: %s", id.pid, errno_text(errno));
     }
