@@ -98,10 +98,13 @@ int Instance::fence(Peer *peer) {
         return fail(KVF_ERR_UNSUPPORTED, "the transport below has no fence");
     if (peer->fences++ < options_.fence_busy)
         return fail(KVF_ERR_BUSY, "fence refused by the fault plugin");
-    if (const int rc = inner_.ops.fence(peer->inner); rc != KVF_OK)
+    peer->fence.store(Peer::Fence::asked, std::memory_order_release);
+    if (const int rc = inner_.ops.fence(peer->inner); rc != KVF_OK) {
+        peer->fence.store(Peer::Fence::none, std::memory_order_release);
         return rc;
+    }
     // What a lane has not given to the inner transport it will not give from here on, or see it refused there.
-    peer->fenced.store(true, std::memory_order_release);
+    peer->fence.store(Peer::Fence::done, std::memory_order_release);
     const std::lock_guard<std::mutex> guard(mutex_);
     for (Lane *lane : lanes_)
         lane->notify();

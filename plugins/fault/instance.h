@@ -26,8 +26,12 @@ struct Peer {
     Instance *instance;
     kvf_peer *inner;
     uint64_t fences = 0; // asked for so far
-    // Set once, by fence; lanes then end what they hold of this peer as cancelled.
-    std::atomic<bool> fenced{false};
+    // Written by fence. Once it is done, lanes end what they hold of this peer as cancelled; while it is asked for,
+    // what the inner transport refuses may be its work already.
+    enum class Fence { none, asked, done };
+    std::atomic<Fence> fence{Fence::none};
+
+    bool fenced() const { return fence.load(std::memory_order_acquire) == Fence::done; }
 };
 
 class Instance {

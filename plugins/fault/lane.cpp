@@ -166,7 +166,7 @@ int Lane::drive_inner(uint64_t now) {
 
 void Lane::end_fenced() {
     for (auto &[serial, operation] : operations_)
-        if (operation.peer->fenced.load(std::memory_order_acquire))
+        if (operation.peer->fenced())
             operation.end_early();
 }
 
@@ -189,7 +189,9 @@ void Lane::post_rest(uint64_t serial, Operation *operation, uint64_t now) {
     const int rc = instance_->inner().ops.post(inner_, operation->peer->inner, operation->kind,
                                                operation->segments.data() + operation->next,
                                                static_cast<uint32_t>(left), serial, &accepted);
-    if (rc != KVF_OK) {
+    if (rc != KVF_OK && operation->peer->fence.load(std::memory_order_acquire) != Peer::Fence::none) {
+        operation->end(KVF_ERR_CANCELLED, "the peer was fenced", now, polls_);
+    } else if (rc != KVF_OK) {
         operation->end(rc, "refused by the transport below when it was passed on", now, polls_);
     } else if (accepted > 0) {
         operation->posted = accepted;
@@ -219,7 +221,7 @@ uint64_t Lane::next_due(uint64_t now) const {
     for (const auto &[serial, operation] : operations_) {
         if (operation.state == Operation::State::inner)
             continue;
-        const bool fenced = !operation.early && operation.peer->fenced.load(std::memory_order_acquire);
+        const bool fenced = !operation.early && operation.peer->fenced();
         // Counts of polls go on only by polling, and an operation that found the inner lane full must try again.
         if (fenced || (operation.due.at_ns <= now))
             return 0;

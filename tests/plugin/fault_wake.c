@@ -48,12 +48,13 @@ static void *fence(void *argument) {
 
 static void a_fence_on_another_thread_wakes_the_sleeper(void **state) {
     (void)state;
-    const char *const options[] = {"never=1,hold=before", "never=1,hold=after", "delay=100000000"};
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    const char *const options[] = {"never=1,hold=before", "never=1,hold=after", "delay=100000000",
+                                   "polls=0-40,hold=before"};
+    for (size_t i = 0; i < 400; i++) {
         rig it;
         kvf_completion done[3];
         pthread_t thread;
-        rig_open(&it, options[i], "memory", "");
+        rig_open(&it, options[i % 4], "memory", "");
         for (uint64_t token = 0; token < 3; token++)
             rig_write(&it, token * 64, 64, token);
         assert_int_equal(pthread_create(&thread, NULL, fence, &it), 0);
