@@ -142,6 +142,7 @@ Status read(const wire::Layout &from, Budget *, LayoutMessage *out) {
         return bad(text("version %llu with %zu tensors in %zu regions", static_cast<unsigned long long>(from.version()),
                         tensors, regions));
     out->layout.version = from.version();
+    out->compared = from.compared();
     out->regions.reserve(regions);
     for (const wire::Region *region : *from.regions()) {
         if (region->length() == 0)

@@ -137,7 +137,7 @@ Status Encoder::encode(const LayoutMessage &message, std::span<const uint8_t> *f
         regions.push_back(wire::CreateRegion(flat, region.length, region.memory_kind));
     const auto tensors_at = flat.CreateVector(tensors);
     const auto regions_at = flat.CreateVector(regions);
-    const auto layout = wire::CreateLayout(flat, message.layout.version, tensors_at, regions_at);
+    const auto layout = wire::CreateLayout(flat, message.layout.version, tensors_at, regions_at, message.compared);
     return finish(static_cast<uint8_t>(wire::Message::Layout), layout.o, frame);
 }
 

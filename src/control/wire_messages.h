@@ -54,6 +54,7 @@ struct RegionTold {
 struct LayoutMessage {
     Layout layout; // without regions
     std::vector<RegionTold> regions;
+    uint64_t compared = 0; // version of the dialer's layout; from the acceptor in the handshake
 };
 
 struct TransportKeys {

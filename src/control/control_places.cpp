@@ -1,0 +1,221 @@
+// From rooms that seek their peer to sessions: one connection for each control address, shared by all rooms.
+#include "control/control.h"
+
+#include "base/log.h"
+
+#include <utility>
+
+namespace kvf {
+namespace {
+
+constexpr uint64_t kDialDeadline = 10'000 * kNanosPerMilli;
+constexpr size_t kMostOwed = 4096;
+
+// Trying again would change nothing.
+bool is_final(int code) {
+    return code == KVF_ERR_INVALID || code == KVF_ERR_UNSUPPORTED;
+}
+
+} // namespace
+
+Seek *Control::waiter(uint64_t room) {
+    const auto it = seeks_.find(room);
+    return it != seeks_.end() ? &it->second : nullptr;
+}
+
+void Control::on(SeekPeer &&message) {
+    const uint64_t key = message.room.value;
+    if (closing_)
+        return to_room(message.room_id, PeerRefused{message.room, *closing_});
+    const std::string *address = finder_.known(message.target, message.room_id);
+    if (address != nullptr) {
+        const auto place = places_.find(*address);
+        const Connection *connection = place != places_.end() ? find(place->second.connection) : nullptr;
+        if (connection != nullptr && connection->link)
+            return to_room(message.room_id, PeerFound{message.room, connection->link});
+    }
+    const auto [it, fresh] = seeks_.try_emplace(key);
+    if (!fresh)
+        return;
+    Seek &seek = it->second;
+    seek.room = message.room;
+    seek.room_id = message.room_id;
+    seek.target = std::move(message.target);
+    finder_.find(seek, now_);
+}
+
+void Control::on(ForgetPeer &&message) {
+    const auto it = seeks_.find(message.room.value);
+    if (it == seeks_.end())
+        return;
+    const Seek &seek = it->second;
+    if (seek.where != nullptr)
+        seek.where->erase(message.room.value);
+    if (seek.address != nullptr) {
+        Place &place = places_.find(*seek.address)->second;
+        const Connection *connection = find(place.connection);
+        if (connection != nullptr && connection->session && connection->session->greeted())
+            (void)send(connection->id, AbortMessage{seek.room_id, seek.room.value, false, message.cause});
+        else if (connection != nullptr && place.owed.size() < kMostOwed)
+            place.owed.push_back({seek.room_id, seek.room.value, std::move(message.cause)});
+    }
+    seeks_.erase(it);
+}
+
+// ----------------------------------------------------------------------------------------------------------- answers
+
+void Control::found(Seek &seek, const std::string &address) {
+    join(place_of(address), seek);
+}
+
+void Control::delayed(const Seek &seek, const std::string &why) {
+    to_room(seek.room_id, PeerDelayed{seek.room, why});
+}
+
+void Control::refused(Seek &seek, Cause cause) {
+    to_room(seek.room_id, PeerRefused{seek.room, std::move(cause)});
+    if (seek.where != nullptr)
+        seek.where->erase(seek.room.value);
+    seeks_.erase(seek.room.value);
+}
+
+void Control::answer(Seek &seek, const LinkRef &link) {
+    to_room(seek.room_id, PeerFound{seek.room, link});
+    if (seek.where != nullptr)
+        seek.where->erase(seek.room.value);
+    seeks_.erase(seek.room.value);
+}
+
+// The room's sender at the peer is told too, so that both sides' rooms fail for the same reason.
+void Control::refuse_at(Connection &connection, Seek &seek) {
+    const Cause &cause = connection.session->refusal();
+    counters_.add(ControlCounter::aborts_sent);
+    (void)send(connection.id, AbortMessage{seek.room_id, seek.room.value, false, cause});
+    refused(seek, cause);
+}
+
+// ------------------------------------------------------------------------------------------------------------- places
+
+Control::Place &Control::place_of(const std::string &address) {
+    Place &place = places_[address];
+    place.address = address;
+    return place;
+}
+
+void Control::join(Place &place, Seek &seek) {
+    Connection *connection = find(place.connection);
+    if (connection != nullptr && connection->link)
+        return answer(seek, connection->link);
+    if (connection != nullptr && connection->session && connection->session->state() == Session::State::refused) {
+        if (!connection->session->worth_another_try())
+            return refuse_at(*connection, seek);
+        finish(*connection,
+               fail(KVF_ERR_PEER_CLOSED, "%s begins anew with other tensors or transports", config_.name.c_str()),
+               true);
+    }
+    place.waiting.insert(seek.room.value);
+    seek.where = &place.waiting;
+    seek.address = &place.address;
+    if (!place.why.empty())
+        delayed(seek, place.why);
+    if (place.connection == 0 && place.retry_at == kNever)
+        dial(place);
+}
+
+void Control::dial(Place &place) {
+    Connection &connection = add_connection(next_connection_++);
+    counters_.add(ControlCounter::connections_dialed);
+    connection.place = &place;
+    connection.dial_by = now_ + kDialDeadline;
+    place.connection = connection.id;
+    alarm_.by(connection.dial_by);
+    port_.dial(connection.id, place.address);
+}
+
+void Control::seek_again(Waiting &&rooms) {
+    for (const uint64_t room : rooms) {
+        Seek *seek = waiter(room);
+        if (seek == nullptr)
+            continue;
+        seek->where = nullptr;
+        seek->address = nullptr;
+        finder_.find(*seek, now_);
+    }
+}
+
+void Control::delay(Place &place, const std::string &why) {
+    if (place.why == why)
+        return;
+    place.why = why;
+    for (const uint64_t room : place.waiting)
+        if (const Seek *seek = waiter(room))
+            delayed(*seek, why);
+}
+
+void Control::greeted(Connection &connection) {
+    if (connection.place == nullptr)
+        return;
+    for (OwedAbort &owed : std::exchange(connection.place->owed, {}))
+        (void)send(connection.id, AbortMessage{owed.room_id, owed.receiver, false, std::move(owed.cause)});
+}
+
+void Control::place_ready(Connection &connection) {
+    Place *place = connection.place;
+    if (place == nullptr)
+        return;
+    place->why.clear();
+    place->retry.reset();
+    for (const uint64_t room : std::exchange(place->waiting, {}))
+        if (Seek *seek = waiter(room))
+            answer(*seek, connection.link);
+}
+
+void Control::place_refused(Connection &connection) {
+    Place *place = connection.place;
+    if (place == nullptr)
+        return;
+    place->why.clear();
+    for (const uint64_t room : std::exchange(place->waiting, {}))
+        if (Seek *seek = waiter(room))
+            refuse_at(connection, *seek);
+}
+
+// Its connection is gone, or is not for new rooms any more.
+void Control::place_lost(Place &place, const Status &why) {
+    place.connection = 0;
+    place.owed.clear();
+    finder_.forget(place.address);
+    alarm_.by(now_);
+    if (is_final(why.code())) {
+        place.why.clear();
+        for (const uint64_t room : std::exchange(place.waiting, {}))
+            if (Seek *seek = waiter(room))
+                refused(*seek, {why.code(), static_cast<int32_t>(config_.rank), why.sentence()});
+        return;
+    }
+    if (place.waiting.empty()) {
+        place.why.clear();
+        return;
+    }
+    delay(place, why.sentence());
+    place.retry_at = now_ + place.retry.pause();
+    alarm_.by(place.retry_at);
+}
+
+void Control::topology_came(uint64_t request, const Status &status, const Topology &topology) {
+    finder_.topology_came(request, status, topology, now_);
+}
+
+void Control::rank_came(uint64_t request, const Status &status, const RankAddress &address) {
+    finder_.rank_came(request, status, address, now_);
+}
+
+void Control::dp_rank_came(uint64_t request, const Status &status, std::optional<uint32_t> dp_rank) {
+    finder_.dp_rank_came(request, status, dp_rank, now_);
+}
+
+void Control::registered(uint64_t request, const Status &status) {
+    registration_.registered(request, status, now_);
+}
+
+} // namespace kvf

@@ -1,0 +1,91 @@
+// Messages of rooms: from shards to peers and from peers to the shard that owns the room.
+#include "control/control.h"
+
+#include <utility>
+
+namespace kvf {
+
+void Control::to_room(uint64_t room_id, ToShard &&message) {
+    port_.to_shard(shard_of(room_id, config_.shards), std::move(message));
+}
+
+void Control::handle(ToControl &&message) {
+    std::visit([this](auto &&it) { on(std::forward<decltype(it)>(it)); }, std::move(message));
+    counters_.set(ControlCounter::open_seeks, seeks_.size());
+}
+
+// ------------------------------------------------------------------------------------------------------- from shards
+
+// Null, and counted, when the link's connection is gone; its rooms have been told or are about to be.
+Control::Connection *Control::ready_connection(const LinkRef &link) {
+    Connection *connection = link ? find(link->id) : nullptr;
+    if (connection == nullptr || connection->link != link) {
+        counters_.add(ControlCounter::messages_dropped);
+        return nullptr;
+    }
+    return connection;
+}
+
+void Control::on(SendOffer &&message) {
+    Connection *connection = ready_connection(message.link);
+    if (connection == nullptr)
+        return;
+    const Status status = send(connection->id, OfferMessage{message.room_id, message.room.value, message.prefix_tokens,
+                                                            std::move(message.lists)});
+    if (status.ok())
+        return counters_.add(ControlCounter::offers_sent);
+    RoomNews news;
+    news.kind = RoomNews::kFailed;
+    news.drained = true; // it was never sent
+    news.cause = {status.code(), static_cast<int32_t>(config_.rank), status.sentence()};
+    to_room(message.room_id, NewsCame{message.link->id, message.room_id, message.room.value, std::move(news)});
+}
+
+void Control::on(SendNews &&message) {
+    if (const Connection *connection = ready_connection(message.link)) {
+        (void)send(connection->id, StatusMessage{message.room_id, message.receiver, std::move(message.news)});
+        counters_.add(ControlCounter::news_sent);
+    }
+}
+
+void Control::on(SendDrained &&message) {
+    if (const Connection *connection = ready_connection(message.link)) {
+        (void)send(connection->id, DrainedMessage{message.room_id, message.receiver});
+        counters_.add(ControlCounter::news_sent);
+    }
+}
+
+void Control::on(SendAbort &&message) {
+    if (const Connection *connection = ready_connection(message.link)) {
+        (void)send(connection->id,
+                   AbortMessage{message.room_id, message.room.value, message.offered, std::move(message.cause)});
+        counters_.add(ControlCounter::aborts_sent);
+    }
+}
+
+// -------------------------------------------------------------------------------------------------------- from peers
+
+void Control::deliver(Connection &connection, OfferMessage &&message) {
+    counters_.add(ControlCounter::offers_received);
+    to_room(message.room_id, OfferCame{connection.link, connection.session->routes(), message.room_id, message.receiver,
+                                       message.prefix_tokens, std::move(message.lists)});
+}
+
+void Control::deliver(Connection &connection, StatusMessage &&message) {
+    counters_.add(ControlCounter::news_received);
+    to_room(message.room_id, NewsCame{connection.id, message.room_id, message.receiver, std::move(message.news)});
+}
+
+void Control::deliver(Connection &connection, AbortMessage &&message) {
+    counters_.add(ControlCounter::aborts_received);
+    const bool offered = message.offered && connection.link;
+    to_room(message.room_id, AbortCame{connection.link, connection.session->peer().instance, message.room_id,
+                                       message.receiver, offered, std::move(message.cause)});
+}
+
+void Control::deliver(Connection &connection, DrainedMessage &&message) {
+    counters_.add(ControlCounter::news_received);
+    to_room(message.room_id, DrainedCame{connection.id, message.room_id, message.receiver});
+}
+
+} // namespace kvf
