@@ -89,12 +89,13 @@ int RoomTable::retire(RoomHandle room) {
     uint32_t next = room.generation() + 1;
     if (next == 0)
         next = 1;
-    // The shard does not write the word of a room at its end; only another close can come between.
-    if (!slots_[room.slot()].word.compare_exchange_strong(
-            word.value, RoomWord::make(next, RoomWord::kFree, 0, KVF_OK).value, std::memory_order_seq_cst))
-        return KVF_ERR_STALE;
     {
+        // Under the lock, so that whoever finds the handle stale finds the id free.
         const std::lock_guard lock(open_mutex_);
+        // The shard does not write the word of a room at its end; only another close can come between.
+        if (!slots_[room.slot()].word.compare_exchange_strong(
+                word.value, RoomWord::make(next, RoomWord::kFree, 0, KVF_OK).value, std::memory_order_seq_cst))
+            return KVF_ERR_STALE;
         live_.erase(*live_of_[room.slot()]);
         live_of_[room.slot()] = nullptr;
     }
