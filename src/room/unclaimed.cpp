@@ -28,6 +28,7 @@ std::optional<Unclaimed::Entry> Unclaimed::keep(Entry &&entry) {
     std::optional<Entry> oldest;
     if (!entries_.empty() && entries_.size() >= most_)
         oldest = take(entries_.begin());
+    entry.number = next_number_++;
     entries_.push_back(std::move(entry));
     by_room_.emplace(entries_.back().room_id, std::prev(entries_.end()));
     return oldest;
@@ -66,7 +67,7 @@ std::vector<Unclaimed::Entry> Unclaimed::claim(uint64_t room_id) {
     std::vector<Entry> out;
     for (const auto entry : named)
         out.push_back(take(entry));
-    std::sort(out.begin(), out.end(), [](const Entry &a, const Entry &b) { return a.came_ns < b.came_ns; });
+    std::sort(out.begin(), out.end(), [](const Entry &a, const Entry &b) { return a.number < b.number; });
     return out;
 }
 

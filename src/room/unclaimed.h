@@ -19,6 +19,7 @@ class Unclaimed {
         uint64_t instance = 0;   // of the receiver's engine
         uint64_t receiver = 0;
         uint64_t came_ns = 0;
+        uint64_t number = 0;     // in the order they came: many have one time
         std::optional<OfferCame> offer;   // without it: the receiver gave up, for this cause
         Cause cause;
     };
@@ -47,6 +48,7 @@ class Unclaimed {
     Entries::iterator find(const AbortCame &abort);
 
     const size_t most_;
+    uint64_t next_number_ = 0;
     Entries entries_;   // oldest first
     std::unordered_multimap<uint64_t, Entries::iterator> by_room_;
 };
