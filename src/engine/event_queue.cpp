@@ -39,7 +39,11 @@ void EventQueue::push(uint32_t slot) {
 
 void EventQueue::begin() {
     taking_.lock();
-    // Clears the descriptor first and arms it: what is pushed from here on signals anew.
+    clear();
+}
+
+// The descriptor first, then the mark: what is pushed from here on signals anew.
+void EventQueue::clear() {
     eventfd_t value = 0;
     (void)eventfd_read(descriptor_, &value);
     armed_.store(true, std::memory_order_seq_cst);
@@ -59,6 +63,8 @@ bool EventQueue::pop(uint32_t *slot) {
 }
 
 void EventQueue::end() {
+    if (empty() && !armed_.load(std::memory_order_seq_cst))
+        clear(); // what was signalled since begin() has been taken already
     if (!empty() && armed_.exchange(false, std::memory_order_seq_cst))
         signal();
     taking_.unlock();

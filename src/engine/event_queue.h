@@ -1,5 +1,5 @@
 // The engine's events: slots of rooms whose word changed, each at most once in the queue, so that it never overflows. A
-// descriptor is readable while some may wait.
+// descriptor is readable while some wait.
 #pragma once
 
 #include "base/status.h"
@@ -37,6 +37,7 @@ class EventQueue {
 
     EventQueue(uint32_t slots, int descriptor);
     void signal();
+    void clear();
     bool empty() const;
 
     const uint64_t mask_;
