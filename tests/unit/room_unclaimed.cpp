@@ -1,0 +1,144 @@
+// Offers that wait for their room, and the ends that late offers are answered with.
+#include "room/unclaimed.h"
+
+#include <gtest/gtest.h>
+
+namespace kvf {
+namespace {
+
+class UnclaimedTest : public testing::Test {
+  protected:
+    static LinkRef link_of(uint64_t instance) {
+        return std::make_shared<const Link>(instance + 1000, instance, 0, "decode", nullptr, nullptr, [] {});
+    }
+
+    static OfferCame offer(uint64_t room_id, uint64_t receiver, const LinkRef &link) {
+        OfferCame out;
+        out.link = link;
+        out.room_id = room_id;
+        out.receiver = receiver;
+        return out;
+    }
+
+    static AbortCame abort(uint64_t room_id, uint64_t receiver, uint64_t instance) {
+        AbortCame out;
+        out.instance = instance;
+        out.room_id = room_id;
+        out.receiver = receiver;
+        out.cause = {KVF_ERR_ABORTED, 3, "cancelled"};
+        return out;
+    }
+
+    // The receivers of a room's entries, in the order in which they are given out.
+    std::vector<uint64_t> claimed(uint64_t room_id) {
+        std::vector<uint64_t> out;
+        for (const Unclaimed::Entry &entry : unclaimed_.claim(room_id))
+            out.push_back(entry.receiver);
+        return out;
+    }
+
+    const LinkRef link_ = link_of(1);
+    Unclaimed unclaimed_{4};
+};
+
+TEST_F(UnclaimedTest, a_rooms_entries_are_given_out_once_and_no_others) {
+    EXPECT_FALSE(unclaimed_.add(offer(7, 70, link_), 10));
+    EXPECT_FALSE(unclaimed_.add(offer(8, 80, link_), 11));
+    EXPECT_FALSE(unclaimed_.add_abort(abort(7, 71, 1), 12));
+    const auto entries = unclaimed_.claim(7);
+    ASSERT_EQ(entries.size(), 2u);
+    EXPECT_TRUE(entries[0].offer);
+    EXPECT_FALSE(entries[1].offer);
+    EXPECT_EQ(entries[1].cause.sentence, "cancelled");
+    EXPECT_TRUE(unclaimed_.claim(7).empty());
+    EXPECT_EQ(unclaimed_.size(), 1u);
+    EXPECT_EQ(claimed(8), std::vector<uint64_t>{80});
+    EXPECT_EQ(unclaimed_.oldest_ns(), UINT64_MAX);
+}
+
+TEST_F(UnclaimedTest, entries_are_given_out_in_the_order_they_came_also_those_of_one_moment) {
+    for (uint64_t receiver = 1; receiver <= 4; ++receiver)
+        EXPECT_FALSE(unclaimed_.add(offer(7, receiver, link_), 10));
+    EXPECT_EQ(claimed(7), (std::vector<uint64_t>{1, 2, 3, 4}));
+}
+
+TEST_F(UnclaimedTest, the_oldest_makes_room_for_what_comes_beyond_the_cap) {
+    for (uint64_t receiver = 1; receiver <= 4; ++receiver)
+        EXPECT_FALSE(unclaimed_.add(offer(receiver, receiver, link_), receiver));
+    const auto first = unclaimed_.add(offer(5, 5, link_), 5);
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->receiver, 1u);
+    EXPECT_TRUE(first->offer);
+    const auto second = unclaimed_.add_abort(abort(6, 6, 1), 6);
+    ASSERT_TRUE(second);
+    EXPECT_EQ(second->receiver, 2u);
+    EXPECT_EQ(unclaimed_.size(), 4u);
+    EXPECT_TRUE(unclaimed_.claim(1).empty());
+    EXPECT_EQ(unclaimed_.oldest_ns(), 3u);
+}
+
+TEST_F(UnclaimedTest, what_is_too_old_comes_out_oldest_first) {
+    unclaimed_.add(offer(1, 1, link_), 10);
+    unclaimed_.add(offer(2, 2, link_), 20);
+    unclaimed_.add(offer(3, 3, link_), 30);
+    EXPECT_FALSE(unclaimed_.expired(9));
+    EXPECT_EQ(unclaimed_.expired(20)->receiver, 1u);
+    EXPECT_EQ(unclaimed_.expired(20)->receiver, 2u);
+    EXPECT_FALSE(unclaimed_.expired(20));
+    EXPECT_EQ(unclaimed_.size(), 1u);
+}
+
+TEST_F(UnclaimedTest, a_retracted_offer_is_still_news_for_the_room) {
+    unclaimed_.add(offer(7, 70, link_), 10);
+    unclaimed_.add(offer(7, 71, link_), 11);
+    EXPECT_TRUE(unclaimed_.retract(abort(7, 70, 1)));
+    const auto entries = unclaimed_.claim(7);
+    ASSERT_EQ(entries.size(), 2u);
+    EXPECT_FALSE(entries[0].offer);
+    EXPECT_EQ(entries[0].cause.code, KVF_ERR_ABORTED);
+    EXPECT_TRUE(entries[1].offer);
+}
+
+TEST_F(UnclaimedTest, only_its_own_receiver_retracts_an_offer) {
+    unclaimed_.add(offer(7, 70, link_), 10);
+    EXPECT_FALSE(unclaimed_.retract(abort(8, 70, 1)));
+    EXPECT_FALSE(unclaimed_.retract(abort(7, 71, 1)));
+    EXPECT_FALSE(unclaimed_.retract(abort(7, 70, 2)));
+    EXPECT_TRUE(unclaimed_.claim(7)[0].offer);
+}
+
+TEST_F(UnclaimedTest, the_offers_of_a_lost_link_go_with_it) {
+    const LinkRef other = link_of(2);
+    unclaimed_.add(offer(7, 70, link_), 10);
+    unclaimed_.add(offer(7, 71, other), 11);
+    unclaimed_.lost(link_);
+    EXPECT_EQ(link_.use_count(), 1);
+    EXPECT_EQ(claimed(7), std::vector<uint64_t>{71});
+}
+
+TEST(EarlyEndsTest, the_latest_end_of_a_room_is_found_until_it_is_forgotten) {
+    EarlyEnds ends(2);
+    EXPECT_EQ(ends.find(7), nullptr);
+    ends.add(7, {KVF_ERR_ABORTED, 1, "first"});
+    ends.add(7, {KVF_ERR_BOOTSTRAP, 1, "second"});
+    ASSERT_NE(ends.find(7), nullptr);
+    EXPECT_EQ(ends.find(7)->sentence, "second");
+    ends.forget(7);
+    EXPECT_EQ(ends.find(7), nullptr);
+    ends.forget(7);
+}
+
+TEST(EarlyEndsTest, the_oldest_makes_room) {
+    EarlyEnds ends(2);
+    ends.add(1, {KVF_ERR_ABORTED, 1, ""});
+    ends.add(2, {KVF_ERR_ABORTED, 1, ""});
+    ends.add(1, {KVF_ERR_ABORTED, 1, "again"});
+    ends.add(3, {KVF_ERR_ABORTED, 1, ""});
+    EXPECT_EQ(ends.find(2), nullptr);
+    ASSERT_NE(ends.find(1), nullptr);
+    EXPECT_EQ(ends.find(1)->sentence, "again");
+    EXPECT_NE(ends.find(3), nullptr);
+}
+
+} // namespace
+} // namespace kvf
