@@ -2,6 +2,7 @@
 #include "api/boundary.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/status_text.h"
 #include "plugin/loader.h"
 
 #include <pthread.h>
@@ -27,29 +28,9 @@ uint32_t forks() { return g_forks.load(std::memory_order_relaxed); }
 #define KVF_TEXT(number) KVF_TEXT_OF(number)
 #define KVF_TEXT_OF(number) #number
 
-const char *kvf_strerror(int status) {
-    switch (status) {
-#define KVF_CASE(name, value, text)                                                                                     \
-    case value:                                                                                                         \
-        return text;
-        KVF_STATUS_MAP(KVF_CASE)
-#undef KVF_CASE
-    default:
-        return "unknown status";
-    }
-}
+const char *kvf_strerror(int status) { return kvf::status_text(status); }
 
-const char *kvf_status_name(int status) {
-    switch (status) {
-#define KVF_CASE(name, value, text)                                                                                     \
-    case value:                                                                                                         \
-        return "KVF_" #name;
-        KVF_STATUS_MAP(KVF_CASE)
-#undef KVF_CASE
-    default:
-        return "KVF_ERR_?";
-    }
-}
+const char *kvf_status_name(int status) { return kvf::status_name(status); }
 
 const char *kvf_last_error(void) { return kvf::last_sentence().c_str(); }
 

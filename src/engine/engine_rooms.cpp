@@ -1,5 +1,6 @@
 // What callers do with rooms: checked against the room's word and what is registered, then a message to the shard.
 #include "base/clock.h"
+#include "base/status_text.h"
 #include "engine/engine.h"
 
 #include <poll.h>
@@ -24,7 +25,7 @@ Status Engine::look_up_open(RoomHandle room, RoomRole role, const char *what) co
                     role == RoomRole::kSender ? "receiver" : "sender", what);
     if (word.ended())
         return fail(KVF_ERR_STATE, "room %llu is at its end: %s", id,
-                    word.state() == KVF_STATE_SUCCESS ? "Success" : kvf_status_name(word.code()));
+                    word.state() == KVF_STATE_SUCCESS ? "Success" : status_name(word.code()));
     return {};
 }
 

@@ -1,6 +1,7 @@
 #include "room/sender_room.h"
 
 #include "base/clock.h"
+#include "base/status_text.h"
 
 #include <algorithm>
 
@@ -248,7 +249,7 @@ void SenderRoom::landed(uint32_t index, int status, const std::string &message, 
     } else if (!ended()) {
         fail_room({status, context.rank,
                    text("%s: writing to %s over %s: %s", called().c_str(), receiver.name.c_str(), report_.transport,
-                        message.empty() ? kvf_strerror(status) : message.c_str())},
+                        message.empty() ? status_text(status) : message.c_str())},
                   context);
         return;
     }

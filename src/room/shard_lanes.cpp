@@ -1,4 +1,5 @@
 // The data path of a shard: its lanes, what is posted on them, what comes back.
+#include "base/status_text.h"
 #include "plugin/host.h"
 #include "room/shard.h"
 
@@ -145,7 +146,7 @@ Shard::Posted Shard::post_batch(SenderRoom &room) {
                                       operations_.next_token(), &accepted);
     if (code != KVF_OK) {
         const std::string why = take_plugin_sentence();
-        room.give_up({code, config_.rank, transport->name() + ": " + (why.empty() ? kvf_strerror(code) : why)},
+        room.give_up({code, config_.rank, transport->name() + ": " + (why.empty() ? status_text(code) : why)},
                      context());
         return Posted::kNothingToDo;
     }
