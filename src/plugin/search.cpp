@@ -89,8 +89,7 @@ std::vector<std::string> plugin_names() {
     for (const std::string &file : plugin_files())
         names.push_back(fs::path(file).stem());
     std::ranges::sort(names);
-    const auto rest = std::ranges::unique(names);
-    names.erase(rest.begin(), rest.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
     return names;
 }
 
