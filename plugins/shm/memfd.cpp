@@ -85,6 +85,7 @@ Status open_memfd_of(const Process &process, int fd, const FileId &id, Fd &memfd
 }
 
 Status Mapping::map(const Process &process, int fd) {
+    unmap();
     Fd memfd;
     if (Status status = open_memfd_of(process, fd, id_, memfd); !status.ok())
         return status;

@@ -4,7 +4,6 @@
 
 #include <signal.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -285,53 +284,6 @@ static void close_in_a_child_of_fork_leaves_the_parents_instance_open(void **sta
     pair_close(&it);
 }
 
-/* Has the kernel give the next process the number of one that is gone. */
-static pid_t fork_as(pid_t pid) {
-    for (int i = 0; i < 100; ++i) {
-        FILE *last = fopen("/proc/sys/kernel/ns_last_pid", "w");
-        if (last == NULL)
-            return -1;
-        const int written = fprintf(last, "%d", pid - 1);
-        if (fclose(last) != 0 || written < 0)
-            return -1;
-        const pid_t made = fork();
-        if (made == 0) {
-            pause();
-            _exit(0);
-        }
-        if (made == pid)
-            return made;
-        /* Another process was quicker. */
-        kill(made, SIGKILL);
-        waitpid(made, NULL, 0);
-    }
-    return -1;
-}
-
-static void process_that_has_the_peers_number_now_is_not_taken_for_it(void **state) {
-    pair it;
-    pair_open(&it, *state);
-    child_kill(&it.theirs);
-    child_reap(&it.theirs);
-    /* A fork of ours has ours where we have it; to find the peer's memory at the peer's place would take more. */
-    const pid_t other = fork_as(it.theirs.pid);
-    if (other < 0) {
-        link_close(&it.link);
-        side_close(&it.ours);
-        print_message("SKIPPED, IT TAKES ROOT: a process cannot be given the peer's old number here\n");
-        skip();
-    }
-    expect_lost(&it, KVF_OP_WRITE);
-    kvf_peer *peer = NULL;
-    expect_status(KVF_ERR_UNREACHABLE, link_connect(&it.ours, &it.theirs.address, &peer));
-    shm_ops()->peer_destroy(peer);
-    expect_status(KVF_OK, shm_ops()->fence(it.link.peer));
-    kill(other, SIGKILL);
-    waitpid(other, NULL, 0);
-    link_close(&it.link);
-    side_close(&it.ours);
-}
-
 #define EACH_WAY(f)                                                                                        \
     {#f " (map)", f, NULL, NULL, (void *)&by_map}, {#f " (cma, memfd)", f, NULL, NULL, (void *)&by_cma}, { \
 #f " (cma, plain)", f, NULL, NULL, (void *)&by_plain                                               \
@@ -355,7 +307,6 @@ int main(void) {
         EACH_WAY(live_peer_that_was_never_connected_is_not_fenced),
         EACH_WAY(instance_of_the_same_process_is_fenced_once_it_is_closed),
         EACH_WAY(close_in_a_child_of_fork_leaves_the_parents_instance_open),
-        EACH_WAY(process_that_has_the_peers_number_now_is_not_taken_for_it),
         cmocka_unit_test(hole_in_the_peers_memory_fails_the_copy_at_its_edge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
