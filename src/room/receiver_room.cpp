@@ -7,6 +7,7 @@ namespace kvf {
 ReceiverRoom::ReceiverRoom(OpenReceiver &&open, const RoomContext &context)
     : Room(open.room, open.room_id, open.deadlines, context), target_(std::move(open.target)) {
     report_.prefix_tokens = open.prefix_tokens;
+    file(context);
     context.out.control.emplace_back(SeekPeer{handle(), id(), target_});
 }
 
@@ -29,6 +30,7 @@ void ReceiverRoom::accept(Accept &&accept, const RoomContext &context) {
     accepted_ = true;
     lists_ = std::move(accept.lists);
     report_.queued_ns = accept.at_ns;
+    file(context);
     if (link_)
         offer(context);
 }

@@ -50,7 +50,7 @@ void Room::quiesce(const RoomContext &context) {
 
 // The report first: with the word of a quiesced end a caller may retire the slot.
 void Room::publish(const RoomContext &context) {
-    context.table.file(handle_, report_);
+    file(context);
     context.table.publish(handle_, state_, quiesced_ ? KVF_ROOM_QUIESCED : 0, cause_.code);
     context.out.changed.push_back(handle_.slot());
 }

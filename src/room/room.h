@@ -61,6 +61,8 @@ class Room {
     // The one way to an end. A room that has one keeps it: returns false. Success is quiesced by its nature.
     bool end(Cause cause, bool quiesced, const RoomContext &context);
     void quiesce(const RoomContext &context);
+    // Lets callers see the report as it is now; with every change of the word they do anyway.
+    void file(const RoomContext &context) const { context.table.file(handle_, report_); }
 
     uint8_t state() const { return state_; }
     std::string called() const;   // "room 7", for sentences

@@ -24,7 +24,9 @@ Cause as_told(Cause cause) {
 }
 
 SenderRoom::SenderRoom(const OpenSender &open, const RoomContext &context)
-    : Room(open.room, open.room_id, open.deadlines, context), expected_(open.receivers) {}
+    : Room(open.room, open.room_id, open.deadlines, context), expected_(open.receivers) {
+    file(context);
+}
 
 bool SenderRoom::offer(OfferCame &&offer, const RoomContext &context) {
     for (const Receiver &known : receivers_)
@@ -96,11 +98,13 @@ void SenderRoom::reject(const OfferCame &offer, Cause cause, const RoomContext &
     context.out.control.emplace_back(SendNews{offer.link, id(), offer.receiver, std::move(news)});
 }
 
-void SenderRoom::chunk(std::unique_ptr<Chunk> chunk, const RoomContext &) {
+void SenderRoom::chunk(std::unique_ptr<Chunk> chunk, const RoomContext &context) {
     if (ended())
         return;
-    if (report_.queued_ns == 0)
+    if (report_.queued_ns == 0) {
         report_.queued_ns = chunk->queued_ns;
+        file(context);
+    }
     chunks_.push_back(std::move(chunk));
 }
 
@@ -242,8 +246,10 @@ void SenderRoom::landed(uint32_t index, int status, const std::string &message, 
     Receiver &receiver = receivers_[index];
     --receiver.in_flight;
     --in_flight_;
+    receiver.bytes += bytes;
     report_.bytes += bytes;
     if (status == KVF_OK) {
+        receiver.segments += segments;
         report_.segments += segments;
         report_.landed_ns = context.now;
     } else if (!ended()) {
@@ -254,6 +260,7 @@ void SenderRoom::landed(uint32_t index, int status, const std::string &message, 
         return;
     }
     if (!ended()) {
+        file(context);
         conclude_if_done(context);
         return;
     }
@@ -270,8 +277,8 @@ void SenderRoom::conclude_if_done(const RoomContext &context) {
         RoomNews news;
         news.kind = RoomNews::kSuccess;
         news.drained = true;
-        news.bytes = report_.bytes;
-        news.segments = report_.segments;
+        news.bytes = receiver.bytes;
+        news.segments = receiver.segments;
         receiver.told = true;
         context.out.control.emplace_back(SendNews{receiver.link, id(), receiver.token, std::move(news)});
     }

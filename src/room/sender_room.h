@@ -60,6 +60,7 @@ class SenderRoom : public Room {
         std::vector<PageList> lists;
         CopyPlan plan;              // of the chunk at the front
         uint32_t in_flight = 0;     // operations
+        uint64_t bytes = 0, segments = 0;   // landed
         bool told = false;          // how the room ended, or it told us
         LinkRef owed_drained;       // to be told DRAINED when nothing is in flight to it
         std::string name;
