@@ -42,7 +42,13 @@ Control::Control(const ControlConfig &config, const std::string &address, Contro
       registration_(config_, address, port, alarm_, counters_) {}
 
 Control::~Control() {
+    end();
+}
+
+void Control::end() {
     releases_->close();
+    connections_.clear();
+    links_.clear();
 }
 
 // -------------------------------------------------------------------------------------------------------- the engine
@@ -58,7 +64,8 @@ Status Control::set_layout(std::shared_ptr<const Layout> layout, const std::vect
         if (Status status = export_transport(*given, &transport); !status.ok())
             return status;
     }
-    return publish(std::move(exports));
+    publish(std::move(exports));
+    return {};
 }
 
 Status Control::add_transport(const std::shared_ptr<Transport> &transport, const std::vector<kvf_region *> &regions) {
@@ -70,7 +77,8 @@ Status Control::add_transport(const std::shared_ptr<Transport> &transport, const
     auto exports = std::make_shared<Exports>(*exports_);
     if (Status status = export_transport({transport, regions}, &exports->transports.emplace_back()); !status.ok())
         return status;
-    return publish(std::move(exports));
+    publish(std::move(exports));
+    return {};
 }
 
 void Control::remove_transport(const std::string &name) {
@@ -78,10 +86,7 @@ void Control::remove_transport(const std::string &name) {
         return;
     auto exports = std::make_shared<Exports>(*exports_);
     std::erase_if(exports->transports, [&](const ExportedTransport &it) { return it.keys.name == name; });
-    (void)publish(std::move(exports));
-    for (auto &[id, connection] : connections_)
-        if (connection.link && connection.link->transport->name() == name)
-            retire(connection);
+    publish(std::move(exports)); // retires the sessions that use it
 }
 
 size_t Control::peers_of(const std::string &transport) const {
@@ -97,7 +102,7 @@ size_t Control::peers_of(const std::string &transport) const {
     return count;
 }
 
-Status Control::publish(std::shared_ptr<Exports> exports) {
+void Control::publish(std::shared_ptr<Exports> exports) {
     exports->revision = exports_->revision + 1;
     exports_ = std::move(exports);
     std::vector<std::pair<uint64_t, Status>> failed;
@@ -116,7 +121,6 @@ Status Control::publish(std::shared_ptr<Exports> exports) {
     if (exports_->registered() && (config_.role & KVF_ROLE_PREFILL) != 0 && !closing_)
         registration_.begin(now_);
     update_gauges();
-    return {};
 }
 
 void Control::shutdown(const Cause &cause) {

@@ -125,7 +125,7 @@ class Control final : private Finder::Answers {
     void refused(Seek &seek, Cause cause) override;
 
     // Engine and clock.
-    Status publish(std::shared_ptr<Exports> exports);
+    void publish(std::shared_ptr<Exports> exports);
     void update_gauges();
     void tick_places();
     void tick_connections();

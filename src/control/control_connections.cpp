@@ -68,6 +68,7 @@ void Control::connected(uint64_t id) {
     open_session(*connection, Session::Side::dialer, connection->place->address);
     if (Status status = connection->session->start(); !status.ok())
         finish(*connection, status, true);
+    update_gauges();
 }
 
 void Control::open_session(Connection &connection, Session::Side side, const std::string &address) {
@@ -222,7 +223,7 @@ void Control::closed(uint64_t id, const Status &why) {
 }
 
 void Control::finish(Connection &connection, const Status &why, bool say_bye) {
-    const bool expected = why.code() == KVF_ERR_PEER_CLOSED;
+    const bool expected = why.code() == KVF_ERR_PEER_CLOSED || !connection.session; // a dial is its rooms' to tell of
     log(expected ? KVF_LOG_INFO : KVF_LOG_WARN, "%s: connection ended: %s", config_.name.c_str(),
         why.sentence().c_str());
     if (say_bye && connection.session)

@@ -11,7 +11,7 @@ void Control::to_room(uint64_t room_id, ToShard &&message) {
 
 void Control::handle(ToControl &&message) {
     std::visit([this](auto &&it) { on(std::forward<decltype(it)>(it)); }, std::move(message));
-    counters_.set(ControlCounter::open_seeks, seeks_.size());
+    update_gauges();
 }
 
 // ------------------------------------------------------------------------------------------------------- from shards
