@@ -15,7 +15,7 @@ struct Report {
     uint32_t state = 0; // KVF_STATE_…
     int32_t code = 0;   // of a failure
     uint64_t bytes = 0, segments = 0;
-    uint64_t opened_ns = 0, waiting_ns = 0, queued_ns = 0, posted_ns = 0, landed_ns = 0, ended_ns = 0;
+    uint64_t opened_ns = 0, waiting_ns = 0, posted_ns = 0, landed_ns = 0, ended_ns = 0;
     // Of the last chunk, as prefill enqueued it: when, and how much.
     uint64_t last_chunk_ns = 0, last_chunk_bytes = 0;
     std::string transport; // without spaces

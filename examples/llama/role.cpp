@@ -133,7 +133,6 @@ Report CacheEngine::report(kvf_room room) const {
     out.segments = report.segments;
     out.opened_ns = report.opened_ns;
     out.waiting_ns = report.waiting_ns;
-    out.queued_ns = report.queued_ns;
     out.posted_ns = report.posted_ns;
     out.landed_ns = report.landed_ns;
     out.ended_ns = report.ended_ns;

@@ -72,9 +72,9 @@ void show_answers(std::FILE *out, const std::vector<Row> &rows) {
 void show_rooms(std::FILE *out, const std::vector<Row> &rows) {
     const uint64_t first = first_time(rows);
     std::fprintf(out,
-                 "\n                         | prefill entered, ms        | decode entered, ms         |   sent"
+                 "\n                         | prefill entered, ms        | decode entered, ms         | sent        "
                  " | last chunk\n"
-                 "room tokens pages chunks |  boot  waits  moves    end |  boot  waits  moves    end |    KiB"
+                 "room tokens pages chunks |  boot  waits  moves    end |  boot  waits  moves    end |    KiB  segs"
                  " |    KiB    us   GB/s  transport\n");
     for (const Row &row : rows) {
         const Outcome &room = row.outcome;
@@ -83,7 +83,7 @@ void show_rooms(std::FILE *out, const std::vector<Row> &rows) {
                      room.chunks);
         show_side(out, first, room.prefill);
         show_side(out, first, room.decode);
-        std::fprintf(out, " |%7.1f |", static_cast<double>(sent.bytes) / 1024);
+        std::fprintf(out, " |%7.1f%6" PRIu64 " |", static_cast<double>(sent.bytes) / 1024, sent.segments);
         show_last_chunk(out, sent);
         std::fprintf(out, "  %s\n", sent.transport.c_str());
     }

@@ -43,7 +43,7 @@ TEST(Lines, a_word_that_is_no_number_or_does_not_fit_is_refused_with_its_line) {
 }
 
 TEST(Lines, a_report_arrives_as_it_was_told) {
-    const Report report = {9, 0, -45, 4096, 3, 10, 20, 30, 40, 50, 60, 70, 80, "shm", "aborted by the peer:\nno pages"};
+    const Report report = {9, 0, -45, 4096, 3, 10, 20, 40, 50, 60, 70, 80, "shm", "aborted by the peer:\nno pages"};
     const std::string line = report_line(report);
     Words of_line(line);
     EXPECT_EQ(of_line.word(), "report");
