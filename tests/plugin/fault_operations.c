@@ -192,6 +192,26 @@ static void cancel_reaches_an_operation_in_the_transport_below(void **state) {
     rig_close(&it);
 }
 
+/* The transport below is still at the memory, so the operation has not ended, whatever was asked for. */
+static void a_cancelled_operation_ends_only_when_the_transport_below_has_let_go(void **state) {
+    (void)state;
+    const char *const options[] = {"", "never=1,hold=after"};
+    const int32_t ends[] = {KVF_OK, KVF_ERR_CANCELLED};
+    for (int i = 0; i < 2; i++) {
+        rig it;
+        kvf_completion done[1];
+        rig_open(&it, options[i], "memory", "slow=5,stubborn=1");
+        rig_write(&it, 0, 64, 5);
+        assert_int_equal(it.ops->cancel(it.lane, 5), KVF_OK);
+        assert_int_equal(rig_reap(&it, done, 1, 5), 0);
+        assert_untouched(&it);
+        assert_int_equal(rig_reap(&it, done, 1, 1), 1);
+        assert_int_equal(done[0].status, ends[i]);
+        assert_landed(&it, 0, 64);
+        rig_close(&it);
+    }
+}
+
 static void a_lane_closes_with_withheld_operations(void **state) {
     (void)state;
     const char *const holds[] = {"never=1,hold=before", "never=1,hold=after"};
@@ -231,6 +251,7 @@ int main(void) {
         cmocka_unit_test(a_withheld_operation_ends_by_cancel),
         cmocka_unit_test(a_withheld_operation_ends_by_fence_and_nothing_moves_after_it),
         cmocka_unit_test(cancel_reaches_an_operation_in_the_transport_below),
+        cmocka_unit_test(a_cancelled_operation_ends_only_when_the_transport_below_has_let_go),
         cmocka_unit_test(a_lane_closes_with_withheld_operations),
         cmocka_unit_test(reordering_lets_later_completions_pass),
     };

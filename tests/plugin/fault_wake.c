@@ -40,6 +40,26 @@ static void held_operations_wake_the_sleeper_when_they_are_due(void **state) {
     }
 }
 
+static void a_host_may_sleep_over_what_is_held_by_time_and_not_over_counts_of_polls(void **state) {
+    (void)state;
+    static const struct {
+        const char *options;
+        int armed;
+    } cases[] = {
+        {"delay=100000000,hold=before", KVF_OK},  {"delay=100000000,hold=after", KVF_OK},  {"never=1", KVF_OK},
+        {"polls=1000,hold=before", KVF_ERR_BUSY}, {"polls=1000,hold=after", KVF_ERR_BUSY},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rig it;
+        kvf_completion done[1];
+        rig_open(&it, cases[i].options, "memory", "");
+        rig_write(&it, 0, 64, 1);
+        assert_int_equal(rig_reap(&it, done, 1, 3), 0);
+        assert_int_equal(it.ops->arm(it.lane), cases[i].armed);
+        rig_close(&it);
+    }
+}
+
 static void *fence(void *argument) {
     rig *it = argument;
     assert_int_equal(it->ops->fence(it->peer), KVF_OK);
@@ -85,6 +105,7 @@ static void wait_returns_in_time_for_what_is_held(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(held_operations_wake_the_sleeper_when_they_are_due),
+        cmocka_unit_test(a_host_may_sleep_over_what_is_held_by_time_and_not_over_counts_of_polls),
         cmocka_unit_test(a_fence_on_another_thread_wakes_the_sleeper),
         cmocka_unit_test(wait_returns_in_time_for_what_is_held),
     };
