@@ -319,7 +319,6 @@ TEST_F(Client, requests_that_wait_behind_a_silent_server_are_given_up_in_time_to
         });
     run();
     EXPECT_EQ(failed, 50);
-    EXPECT_LE(server.connections(), 4);
 }
 
 TEST_F(Client, a_server_that_drips_its_answer_is_given_up) {

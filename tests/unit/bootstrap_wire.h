@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -155,7 +155,6 @@ class Server {
     Server &operator=(const Server &) = delete;
 
     const std::string &address() const { return address_; }
-    int connections() const { return connections_; }
 
   private:
     void run() {
@@ -163,7 +162,6 @@ class Server {
             const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
             if (fd < 0)
                 return;
-            ++connections_;
             Socket socket(fd);
             serve_(socket);
         }
@@ -172,7 +170,6 @@ class Server {
     std::function<void(Socket &)> serve_;
     int listener_ = -1;
     std::string address_;
-    std::atomic<int> connections_{0};
     std::thread thread_;
 };
 
