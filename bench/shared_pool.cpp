@@ -1,0 +1,63 @@
+#include "shared_pool.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "channel.h"
+#include "engine.h"
+
+namespace bench {
+
+SharedPool::SharedPool(size_t bytes) : fd_(memfd_create("kvferry-bench", MFD_CLOEXEC)), size_(bytes) {
+    if (fd_ < 0)
+        fail("memfd_create: %s", std::strerror(errno));
+    if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0)
+        fail("a memfd of %zu bytes: %s", bytes, std::strerror(errno));
+    map(0);
+    touch(data_, size_);
+}
+
+SharedPool::SharedPool(std::string_view name) {
+    const auto values = numbers(name);
+    // The descriptor is the other process's.
+    const std::string path = text("/proc/%d/fd/%llu", getppid(), static_cast<unsigned long long>(values.at(0)));
+    size_ = values.at(1);
+    fd_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (fd_ < 0)
+        fail("%s: %s", path.c_str(), std::strerror(errno));
+    map(MAP_POPULATE);
+}
+
+void SharedPool::map(int flags) {
+    void *mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd_, 0);
+    if (mapped == MAP_FAILED)
+        fail("mapping %zu bytes: %s", size_, std::strerror(errno));
+    data_ = static_cast<char *>(mapped);
+}
+
+SharedPool::~SharedPool() {
+    munmap(data_, size_);
+    close(fd_);
+}
+
+std::string SharedPool::name() const {
+    return join({static_cast<uint64_t>(fd_), size_});
+}
+
+OwnPool::OwnPool(size_t bytes) : size_(bytes) {
+    void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED)
+        fail("mapping %zu bytes: %s", bytes, std::strerror(errno));
+    data_ = static_cast<char *>(mapped);
+    touch(data_, bytes);
+}
+
+OwnPool::~OwnPool() {
+    munmap(data_, size_);
+}
+
+} // namespace bench
