@@ -174,8 +174,8 @@ void Shard::on(OfferCame &&message) {
     }
     if (closing_) {
         refuse(message, as_told(*closing_));
-    } else if (const Cause *early = early_ends_.find(message.room_id)) {
-        refuse(message, *early);
+    } else if (auto early = early_ends_.answer(message.room_id, unclaimed_limit())) {
+        refuse(message, std::move(*early));
     } else if (auto oldest = unclaimed_.add(std::move(message), now_)) {
         drop_unclaimed(std::move(*oldest));
     }
@@ -216,7 +216,7 @@ void Shard::on(AbortCame &&message) {
         // Whoever opens the room will find it given up.
     } else if (message.offered) {
         late();
-    } else if (!early_ends_.find(room_id)) {
+    } else if (!early_ends_.answer(room_id, unclaimed_limit())) {
         if (auto oldest = unclaimed_.add_abort(message, now_))
             drop_unclaimed(std::move(*oldest));
     }
@@ -300,11 +300,13 @@ void Shard::schedule(Room &room) {
 void Shard::erase(RoomHandle handle) {
     if (const auto found = senders_.find(handle.value); found != senders_.end()) {
         const SenderRoom &room = *found->second;
-        if (room.cause().code != KVF_OK && room.receivers_missing() != 0)
-            early_ends_.add(room.id(), as_told(room.cause()));
+        // The id may have been opened again meanwhile.
         const auto named = senders_by_id_.find(room.id());
-        if (named != senders_by_id_.end() && named->second == &room)
+        if (named != senders_by_id_.end() && named->second == &room) {
             senders_by_id_.erase(named);
+            if (room.cause().code != KVF_OK && room.receivers_missing() != 0)
+                early_ends_.add(room.id(), as_told(room.cause()), room.receivers_missing(), now_);
+        }
         senders_.erase(found);
     } else if (receivers_.erase(handle.value) == 0) {
         return;
@@ -315,7 +317,7 @@ void Shard::erase(RoomHandle handle) {
 void Shard::expire() {
     while (!deadlines_.empty() && deadlines_.begin()->first <= now_)
         trip({deadlines_.begin()->second});
-    while (auto entry = unclaimed_.expired(now_ < config_.unclaimed_ns ? 0 : now_ - config_.unclaimed_ns))
+    while (auto entry = unclaimed_.expired(unclaimed_limit()))
         drop_unclaimed(std::move(*entry));
 }
 

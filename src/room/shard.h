@@ -103,6 +103,8 @@ class Shard {
     template <typename Visit> void each_sender(Visit visit);
     template <typename Visit> void each_receiver(Visit visit);
 
+    // Offers and ends from before that are too old.
+    uint64_t unclaimed_limit() const { return now_ < config_.unclaimed_ns ? 0 : now_ - config_.unclaimed_ns; }
     void expire();
     void trip(RoomHandle room);
     void refuse(const OfferCame &offer, Cause cause);

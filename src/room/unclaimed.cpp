@@ -86,17 +86,25 @@ std::optional<Unclaimed::Entry> Unclaimed::expired(uint64_t limit) {
     return take(entries_.begin());
 }
 
-void EarlyEnds::add(uint64_t room_id, Cause cause) {
+void EarlyEnds::add(uint64_t room_id, Cause cause, uint32_t missing, uint64_t now) {
     forget(room_id);
     if (ends_.size() >= most_)
-        forget(uint64_t{ends_.front().first});
-    ends_.emplace_back(room_id, std::move(cause));
+        forget(uint64_t{ends_.front().room_id});
+    ends_.push_back({room_id, std::move(cause), missing, now});
     by_room_[room_id] = std::prev(ends_.end());
 }
 
-const Cause *EarlyEnds::find(uint64_t room_id) const {
+std::optional<Cause> EarlyEnds::answer(uint64_t room_id, uint64_t limit) {
     const auto found = by_room_.find(room_id);
-    return found == by_room_.end() ? nullptr : &found->second->second;
+    if (found == by_room_.end())
+        return {};
+    End &end = *found->second;
+    std::optional<Cause> out;
+    if (end.came_ns > limit)
+        out = end.cause;
+    if (!out || --end.missing == 0)
+        forget(room_id);
+    return out;
 }
 
 void EarlyEnds::forget(uint64_t room_id) {

@@ -53,18 +53,25 @@ class Unclaimed {
     std::unordered_multimap<uint64_t, Entries::iterator> by_room_;
 };
 
-// How sender rooms ended that failed before all of their receivers had offered, so that a late offer is answered at
-// once. The latest few, by room id.
+// How sender rooms ended that failed before all of their receivers had offered, so that those are answered at once when
+// they come. The latest few, by room id; each answers as many as were missing, for what comes then is for the next room.
 class EarlyEnds {
   public:
     explicit EarlyEnds(size_t most) : most_(most) {}
 
-    void add(uint64_t room_id, Cause cause);
-    const Cause *find(uint64_t room_id) const;
+    void add(uint64_t room_id, Cause cause, uint32_t missing, uint64_t now);
+    // The answer for one receiver of that room. Ends from before `limit` are forgotten.
+    std::optional<Cause> answer(uint64_t room_id, uint64_t limit);
     void forget(uint64_t room_id);
 
   private:
-    using Ends = std::list<std::pair<uint64_t, Cause>>;
+    struct End {
+        uint64_t room_id = 0;
+        Cause cause;
+        uint32_t missing = 0;
+        uint64_t came_ns = 0;
+    };
+    using Ends = std::list<End>;
 
     const size_t most_;
     Ends ends_;   // oldest first
