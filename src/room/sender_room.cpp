@@ -28,18 +28,26 @@ SenderRoom::SenderRoom(const OpenSender &open, const RoomContext &context)
     file(context);
 }
 
-bool SenderRoom::offer(OfferCame &&offer, const RoomContext &context) {
-    for (const Receiver &known : receivers_)
-        if (known.instance == offer.link->instance && known.token == offer.receiver)
-            return false;
-    if (ended() || receivers_missing() == 0) {
-        Cause why = as_told(cause());
-        if (why.code == KVF_OK)
-            why = {KVF_ERR_UNCLAIMED, context.rank,
-                   text("%s has its %u receivers already", called().c_str(), expected_)};
-        reject(offer, std::move(why), context);
-        return true;
+bool SenderRoom::knows(uint64_t instance, uint64_t token) const {
+    return std::any_of(receivers_.begin(), receivers_.end(), [&](const Receiver &receiver) {
+        return receiver.instance == instance && receiver.token == token;
+    });
+}
+
+void SenderRoom::turn_away() {
+    turned_away_ = std::min(turned_away_ + 1, receivers_missing());
+}
+
+void SenderRoom::offer(OfferCame &&offer, const RoomContext &context) {
+    if (ended()) {
+        turn_away();
+        return reject(offer, as_told(cause()), context);
     }
+    if (receivers_missing() == 0)
+        return reject(offer,
+                      {KVF_ERR_UNCLAIMED, context.rank,
+                       text("%s has its %u receivers already", called().c_str(), expected_)},
+                      context);
 
     Receiver receiver;
     receiver.link = std::move(offer.link);
@@ -61,7 +69,6 @@ bool SenderRoom::offer(OfferCame &&offer, const RoomContext &context) {
         fail_room({fits.code(), rank, fits.sentence()}, context);
     else if (receivers_missing() == 0)
         enter(KVF_STATE_WAITING, later(context.now, deadlines_.waiting_ns), context);
-    return true;
 }
 
 Status SenderRoom::check_offer(const Receiver &receiver) const {
@@ -298,8 +305,10 @@ bool SenderRoom::receiver_aborted(AbortCame &&abort, const RoomContext &context)
         return known.instance == abort.instance && known.token == abort.receiver;
     });
     if (receiver == receivers_.end()) {
-        if (!abort.offered && receivers_missing() != 0)
+        if (!abort.offered && receivers_missing() != 0) {
+            turn_away();
             fail_room(std::move(why), context);
+        }
         return false;
     }
     receiver->told = true;

@@ -17,8 +17,15 @@ class SenderRoom : public Room {
   public:
     SenderRoom(const OpenSender &open, const RoomContext &context);
 
-    // An offer of a receiver. False when it is a repetition, which is dropped.
-    bool offer(OfferCame &&offer, const RoomContext &context);
+    // Whether that receiver's offer was taken.
+    bool knows(uint64_t instance, uint64_t token) const;
+    // Receivers that have neither offered nor been answered otherwise. At the end of a room without any, whatever
+    // others say of its id is for the next room.
+    uint32_t unanswered() const { return receivers_missing() - turned_away_; }
+    bool finished() const { return ended() && unanswered() == 0; }
+
+    // The offer of a receiver that is not known yet.
+    void offer(OfferCame &&offer, const RoomContext &context);
     void chunk(std::unique_ptr<Chunk> chunk, const RoomContext &context);
     void fence_fired(const RoomContext &context);
 
@@ -73,6 +80,7 @@ class SenderRoom : public Room {
     };
 
     Status check_offer(const Receiver &receiver) const;
+    void turn_away();
     void reject(const OfferCame &offer, Cause cause, const RoomContext &context) const;
     // True when the chunk at the front is planned; false when it waits for its fence, or the room failed over it.
     bool prepare_front(const RoomContext &context);
@@ -85,6 +93,7 @@ class SenderRoom : public Room {
     void settle(Receiver &receiver, const RoomContext &context);
 
     const uint32_t expected_;           // receivers
+    uint32_t turned_away_ = 0;          // of those that have not offered: came too late, or gave up
     std::vector<Receiver> receivers_;
     std::vector<Progress> progress_;    // by group as the first offer names them
     std::deque<std::unique_ptr<Chunk>> chunks_;

@@ -167,10 +167,12 @@ void Shard::on(OfferCame &&message) {
     const auto found = senders_by_id_.find(message.room_id);
     if (found != senders_by_id_.end()) {
         SenderRoom &room = *found->second;
-        if (!room.offer(std::move(message), context()))
-            late();
-        settle(room);
-        return;
+        if (room.knows(message.link->instance, message.receiver))
+            return late();
+        if (!room.finished()) {
+            room.offer(std::move(message), context());
+            return settle(room);
+        }
     }
     if (closing_) {
         refuse(message, as_told(*closing_));
@@ -206,7 +208,8 @@ void Shard::on(AbortCame &&message) {
     const uint64_t room_id = message.room_id;
     const uint64_t token = message.receiver;
     const auto found = senders_by_id_.find(room_id);
-    if (found != senders_by_id_.end()) {
+    if (found != senders_by_id_.end() &&
+        (!found->second->finished() || found->second->knows(message.instance, token))) {
         SenderRoom &room = *found->second;
         const bool answers = room.receiver_aborted(std::move(message), context());
         settle(room);
@@ -304,8 +307,8 @@ void Shard::erase(RoomHandle handle) {
         const auto named = senders_by_id_.find(room.id());
         if (named != senders_by_id_.end() && named->second == &room) {
             senders_by_id_.erase(named);
-            if (room.cause().code != KVF_OK && room.receivers_missing() != 0)
-                early_ends_.add(room.id(), as_told(room.cause()), room.receivers_missing(), now_);
+            if (!room.finished())
+                early_ends_.add(room.id(), as_told(room.cause()), room.unanswered(), now_);
         }
         senders_.erase(found);
     } else if (receivers_.erase(handle.value) == 0) {
