@@ -6,16 +6,17 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace kvf {
 
 struct Operation {
-    uint64_t room = 0;       // handle
-    uint32_t receiver = 0;   // index in its room
+    uint64_t room = 0;     // handle
+    uint32_t receiver = 0; // index in its room
     uint32_t segments = 0;
     uint64_t bytes = 0;
-    LinkRef link;            // keeps the peer while its memory may be touched
+    LinkRef link; // keeps the peer while its memory may be touched
 };
 
 class Operations {
@@ -30,10 +31,11 @@ class Operations {
     }
 
     void add(Operation &&operation) {
-        bytes_ += operation.bytes;
+        window_bytes_ += operation.bytes;
+        ++window_ops_;
         Entry &entry = entries_[free_.back()];
         free_.pop_back();
-        entry.live = true;
+        entry.live = entry.windowed = true;
         entry.operation = std::move(operation);
         ++count_;
     }
@@ -46,32 +48,48 @@ class Operations {
         entry.live = false;
         ++entry.generation;
         free_.push_back(index);
-        bytes_ -= entry.operation.bytes;
+        leave_window(&entry);
         --count_;
         return std::move(entry.operation);
     }
 
-    template <typename Visit> void each(Visit visit) const {
-        for (uint32_t index = 0; index < entries_.size(); ++index)
-            if (entries_[index].live)
-                visit(token_of(index), entries_[index].operation);
+    // Takes the room's operations out of the window and visits their tokens and what they are.
+    template <typename Visit>
+    void drain(uint64_t room, Visit visit) {
+        for (uint32_t index = 0; index < entries_.size(); ++index) {
+            Entry &entry = entries_[index];
+            if (!entry.live || entry.operation.room != room)
+                continue;
+            leave_window(&entry);
+            visit(token_of(index), entry.operation);
+        }
     }
 
     uint32_t count() const { return count_; }
-    uint64_t bytes() const { return bytes_; }
+    // Without those of rooms at their end, which take as long as they like to drain.
+    uint32_t window_ops() const { return window_ops_; }
+    uint64_t window_bytes() const { return window_bytes_; }
 
   private:
     struct Entry {
         Operation operation;
         uint32_t generation = 1;
         bool live = false;
+        bool windowed = false; // counts in the window
     };
+    void leave_window(Entry *entry) {
+        if (!std::exchange(entry->windowed, false))
+            return;
+        window_bytes_ -= entry->operation.bytes;
+        --window_ops_;
+    }
     uint64_t token_of(uint32_t index) const { return uint64_t{entries_[index].generation} << 32 | index; }
 
     std::vector<Entry> entries_;
     std::vector<uint32_t> free_;
     uint32_t count_ = 0;
-    uint64_t bytes_ = 0;
+    uint32_t window_ops_ = 0;
+    uint64_t window_bytes_ = 0;
 };
 
 } // namespace kvf

@@ -56,7 +56,7 @@ class SenderRoom : public Room {
 
     // The shard's notes on the room.
     bool queued = false;      // to be looked at for something to post
-    bool cancelled = false;   // its operations in flight were asked to end
+    bool draining = false;    // ended with operations in flight, which are asked to end
 
   private:
     struct Receiver {

@@ -269,11 +269,15 @@ void Shard::settle(SenderRoom &room) {
         room.queued = true;
         ready_.push_back(room.handle().value);
     }
-    if (room.ended() && !room.quiesced() && !room.cancelled) {
-        room.cancelled = true;
-        cancel_operations_of(room.handle());
-    }
     settle_end(room);
+}
+
+void Shard::settle_end(SenderRoom &room) {
+    if (room.ended() && !room.quiesced() && !room.draining) {
+        room.draining = true;
+        ended_in_flight_.push_back(room.handle().value);
+    }
+    settle_end(static_cast<Room &>(room));
 }
 
 void Shard::settle(ReceiverRoom &room) { settle_end(room); }

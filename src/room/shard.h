@@ -97,6 +97,7 @@ class Shard {
     // After every call into a room: its deadline is filed, it is queued to post, freed when it gave up its handle.
     void settle(SenderRoom &room);
     void settle(ReceiverRoom &room);
+    void settle_end(SenderRoom &room);
     void settle_end(Room &room);
     void schedule(Room &room);
     void erase(RoomHandle room);
@@ -116,7 +117,7 @@ class Shard {
     enum class Posted { kSome, kNothingToDo, kStuck, kWindowFull };
     Posted post_batch(SenderRoom &room);
     LaneSlot *lane_of(const Transport *transport);
-    void cancel_operations_of(RoomHandle room);
+    void drain_ended();
     void close_idle_lanes();
 
     const ShardConfig config_;
@@ -137,6 +138,7 @@ class Shard {
     std::deque<uint64_t> ready_;                  // handles of senders that may have something to post
     std::vector<uint64_t> stuck_;                 // of these, whose transport was full
     std::vector<uint64_t> begun_;                 // that posted their first in this turn
+    std::vector<uint64_t> ended_in_flight_;       // that ended with operations in flight, which are to be cancelled
     std::vector<LaneSlot> lanes_;
     Operations operations_;
     std::vector<kvf_segment> segments_;           // of the batch being posted

@@ -77,6 +77,7 @@ bool Shard::advance(uint64_t now) {
         if (slot.in_flight != 0)
             reap(slot);
     expire();
+    drain_ended();
     for (const uint64_t handle : stuck_)
         ready_.push_back(handle);
     stuck_.clear();
@@ -89,7 +90,7 @@ bool Shard::advance(uint64_t now) {
     counters_.open_unclaimed.store(unclaimed_.size(), std::memory_order_relaxed);
     counters_.open_operations.store(operations_.count(), std::memory_order_relaxed);
     counters_.open_rooms.store(senders_.size() + receivers_.size(), std::memory_order_relaxed);
-    return more;
+    return more || !ended_in_flight_.empty();
 }
 
 // Rooms post in the order they became ready, each as much as it has. One whose transport is full stands aside for the
@@ -124,7 +125,7 @@ bool Shard::post() {
 }
 
 Shard::Posted Shard::post_batch(SenderRoom &room) {
-    if (operations_.count() >= config_.window_ops || operations_.bytes() >= config_.window_bytes)
+    if (operations_.window_ops() >= config_.window_ops || operations_.window_bytes() >= config_.window_bytes)
         return Posted::kWindowFull;
     const auto copies = room.next_copies(context());
     if (!copies)
@@ -194,13 +195,14 @@ bool Shard::landed(const kvf_completion &completion) {
     return true;
 }
 
-void Shard::cancel_operations_of(RoomHandle room) {
-    operations_.each([&](uint64_t token, const Operation &operation) {
-        if (operation.room != room.value)
-            return;
-        if (LaneSlot *slot = lane_of(operation.link->transport.get()))
-            slot->lane->cancel(token);
-    });
+// Not where rooms end: that may be over a completion whose text is the lane's until the next call.
+void Shard::drain_ended() {
+    for (const uint64_t room : ended_in_flight_)
+        operations_.drain(room, [&](uint64_t token, const Operation &operation) {
+            if (LaneSlot *slot = lane_of(operation.link->transport.get()))
+                slot->lane->cancel(token);
+        });
+    ended_in_flight_.clear();
 }
 
 } // namespace kvf
