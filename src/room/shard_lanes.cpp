@@ -139,6 +139,7 @@ Shard::Posted Shard::post_batch(SenderRoom &room) {
     }
 
     BatchLimits limits = config_.batch;
+    limits.bytes = std::min(limits.bytes, config_.window_bytes - operations_.window_bytes());
     limits.strided = slot->lane->can(KVF_CAP_STRIDED);
     uint64_t bytes = 0;
     const uint32_t asked = copies->plan->next(segments_, limits, &bytes);
