@@ -71,6 +71,17 @@ Status kvf_lane::admit(const kvf_peer &peer, const kvf_segment *segments, uint32
     return {};
 }
 
+namespace {
+
+// Where a segment is read from; null where that is not in this process's address space.
+const char *source_of(uint32_t op, const kvf_segment &segment) {
+    if (op == KVF_OP_WRITE)
+        return segment.local->base + segment.local_offset;
+    return segment.remote->pool == nullptr ? nullptr : segment.remote->data() + segment.remote_offset;
+}
+
+} // namespace
+
 void kvf_lane::copy(kvf_peer &peer, uint32_t op, const kvf_segment *segments, uint32_t count, Completion &completion) {
     uint64_t by_map = 0;
     for (uint32_t i = 0; i < count && completion.ok(); ++i) {
@@ -78,7 +89,7 @@ void kvf_lane::copy(kvf_peer &peer, uint32_t op, const kvf_segment *segments, ui
             copy_by_cma(peer, op, segments[i], completion);
         } else {
             const uint64_t before = completion.bytes();
-            copy_by_map(peer, op, segments[i], completion);
+            copy_by_map(peer, op, segments[i], i + 1 < count ? source_of(op, segments[i + 1]) : nullptr, completion);
             by_map += completion.bytes() - before;
         }
     }
@@ -89,16 +100,19 @@ void kvf_lane::copy(kvf_peer &peer, uint32_t op, const kvf_segment *segments, ui
     tally(completion, by_map);
 }
 
-void kvf_lane::copy_by_map(kvf_peer &peer, uint32_t op, const kvf_segment &segment, Completion &completion) {
+void kvf_lane::copy_by_map(kvf_peer &peer, uint32_t op, const kvf_segment &segment, const char *next,
+                           Completion &completion) {
     char *local = segment.local->base + segment.local_offset;
     char *remote = segment.remote->data() + segment.remote_offset;
     const uint64_t pieces = segment.length == 0 ? 0 : segment.count;
+    const uint64_t source_stride = op == KVF_OP_WRITE ? segment.local_stride : segment.remote_stride;
     for (uint64_t i = 0; i < pieces; ++i) {
+        const char *const after = i + 1 < pieces ? (op == KVF_OP_WRITE ? local : remote) + source_stride : next;
         for (uint64_t done = 0; done < segment.length;) {
             if (stopped(peer, completion))
                 return;
             const uint64_t step = std::min(kStep, segment.length - done);
-            shm::copy_mapped(op, local + done, remote + done, step);
+            shm::copy_mapped(op, local + done, remote + done, step, after);
             completion.moved(step);
             done += step;
         }

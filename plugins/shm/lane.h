@@ -19,7 +19,9 @@ struct kvf_lane final {
   private:
     shm::Status admit(const kvf_peer &peer, const kvf_segment *segments, uint32_t count, uint32_t &admitted) const;
     void copy(kvf_peer &peer, uint32_t op, const kvf_segment *segments, uint32_t count, shm::Completion &completion);
-    void copy_by_map(kvf_peer &peer, uint32_t op, const kvf_segment &segment, shm::Completion &completion);
+    // next: what will be copied after this, null when that is not known.
+    void copy_by_map(kvf_peer &peer, uint32_t op, const kvf_segment &segment, const char *next,
+                     shm::Completion &completion);
     void copy_by_cma(kvf_peer &peer, uint32_t op, const kvf_segment &segment, shm::Completion &completion);
     void run_batch(kvf_peer &peer, uint32_t op, shm::Completion &completion);
     void tally(const shm::Completion &completion, uint64_t by_map);

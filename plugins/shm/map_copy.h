@@ -6,7 +6,8 @@
 
 namespace shm {
 
-// remote is where the peer's memory is mapped; op says which way.
-void copy_mapped(uint32_t op, char *local, char *remote, size_t length);
+// remote is where the peer's memory is mapped; op says which way. next is where the copy after this one will read, or
+// null: a processor's own prefetching ends with the page.
+void copy_mapped(uint32_t op, char *local, char *remote, size_t length, const char *next);
 
 } // namespace shm
