@@ -45,49 +45,49 @@ extern "C" {
 
 /* Every status: name, value, text. The values are grouped by what broke: the argument (-1...), the room (-20...),
  * the peer (-40...), the transport (-60...), the engine (-80...). */
-#define KVF_STATUS_MAP(X)                                                                                         \
-    X(OK, 0, "ok")                                                                                                \
-    X(ERR_INVALID, -1, "invalid argument")                                                                        \
-    X(ERR_EMPTY, -2, "null or zero-length memory")                                                                \
-    X(ERR_RANGE, -3, "address range wraps or is outside its allocation")                                          \
-    X(ERR_DUPLICATE, -4, "the same (group, layer, part) twice")                                                   \
-    X(ERR_OVERLAP, -5, "overlapping tensors disagree")                                                            \
-    X(ERR_PAGE, -6, "page index outside a tensor")                                                                \
-    X(ERR_OPTION, -7, "option does not parse")                                                                    \
-    X(ERR_UNSUPPORTED, -8, "not supported by this library or plugin")                                             \
-    X(ERR_GROUP, -9, "no tensor of that group is registered")                                                     \
-    X(ERR_STALE, -20, "stale room handle")                                                                        \
-    X(ERR_FOREIGN, -21, "room handle of another engine")                                                          \
-    X(ERR_EXISTS, -22, "a live room has that id")                                                                 \
-    X(ERR_BUSY, -23, "still in use")                                                                              \
-    X(ERR_STATE, -24, "call does not fit the room's role or state")                                               \
-    X(ERR_AFTER_LAST, -25, "chunk after the last one")                                                            \
-    X(ERR_LENGTH, -26, "index lists differ in length from what the peer offered")                                 \
-    X(ERR_AGAIN, -27, "full for now, nothing was taken; try again")                                               \
-    X(ERR_ABORTED, -28, "aborted on this side")                                                                   \
-    X(ERR_WAIT_DEADLINE, -29, "the deadline for the transfer to begin passed")                                    \
-    X(ERR_TRANSFER_DEADLINE, -30, "the deadline for the transfer passed")                                         \
-    X(ERR_UNCLAIMED, -31, "nobody on the prefill side claimed the room")                                          \
-    X(ERR_TIMEOUT, -32, "the wait ended before the room did")                                                     \
-    X(ERR_BOOTSTRAP, -40, "the peer could not be found before the deadline")                                      \
-    X(ERR_PEER_LOST, -41, "connection to the peer lost")                                                          \
-    X(ERR_PEER_SILENT, -42, "peer stopped answering")                                                             \
-    X(ERR_LAYOUT, -43, "layouts of the two engines do not match")                                                 \
-    X(ERR_PROTOCOL, -44, "peer broke the protocol")                                                               \
-    X(ERR_PEER_ABORTED, -45, "aborted by the peer")                                                               \
-    X(ERR_PEER_CLOSED, -46, "peer's engine was closed")                                                           \
-    X(ERR_NO_TRANSPORT, -60, "no such transport, or none in common")                                              \
-    X(ERR_PLUGIN_ABI, -61, "plugin of another ABI")                                                               \
-    X(ERR_TRANSPORT, -62, "transport operation failed")                                                           \
-    X(ERR_UNREACHABLE, -63, "transport does not reach the peer")                                                  \
-    X(ERR_PERMISSION, -64, "transport is not permitted to reach the peer's memory")                               \
-    X(ERR_CANCELLED, -65, "transport operation cancelled")                                                        \
-    X(ERR_NO_MEMORY, -80, "out of memory")                                                                        \
-    X(ERR_FORKED, -81, "engine was made before fork")                                                             \
-    X(ERR_ADDRESS_IN_USE, -82, "address or port in use")                                                          \
-    X(ERR_SYSTEM, -83, "system call failed")                                                                      \
-    X(ERR_CLOSED, -84, "engine is closing")                                                                       \
-    X(ERR_FULL, -85, "no free room slot")                                                                         \
+#define KVF_STATUS_MAP(X)                                                           \
+    X(OK, 0, "ok")                                                                  \
+    X(ERR_INVALID, -1, "invalid argument")                                          \
+    X(ERR_EMPTY, -2, "null or zero-length memory")                                  \
+    X(ERR_RANGE, -3, "address range wraps or is outside its allocation")            \
+    X(ERR_DUPLICATE, -4, "the same (group, layer, part) twice")                     \
+    X(ERR_OVERLAP, -5, "overlapping tensors disagree")                              \
+    X(ERR_PAGE, -6, "page index outside a tensor")                                  \
+    X(ERR_OPTION, -7, "option does not parse")                                      \
+    X(ERR_UNSUPPORTED, -8, "not supported by this library or plugin")               \
+    X(ERR_GROUP, -9, "no tensor of that group is registered")                       \
+    X(ERR_STALE, -20, "stale room handle")                                          \
+    X(ERR_FOREIGN, -21, "room handle of another engine")                            \
+    X(ERR_EXISTS, -22, "a live room has that id")                                   \
+    X(ERR_BUSY, -23, "still in use")                                                \
+    X(ERR_STATE, -24, "call does not fit the room's role or state")                 \
+    X(ERR_AFTER_LAST, -25, "chunk after the last one")                              \
+    X(ERR_LENGTH, -26, "index lists differ in length from what the peer offered")   \
+    X(ERR_AGAIN, -27, "full for now, nothing was taken; try again")                 \
+    X(ERR_ABORTED, -28, "aborted on this side")                                     \
+    X(ERR_WAIT_DEADLINE, -29, "the deadline for the transfer to begin passed")      \
+    X(ERR_TRANSFER_DEADLINE, -30, "the deadline for the transfer passed")           \
+    X(ERR_UNCLAIMED, -31, "nobody on the prefill side claimed the room")            \
+    X(ERR_TIMEOUT, -32, "the wait ended before the room did")                       \
+    X(ERR_BOOTSTRAP, -40, "the peer could not be found before the deadline")        \
+    X(ERR_PEER_LOST, -41, "connection to the peer lost")                            \
+    X(ERR_PEER_SILENT, -42, "peer stopped answering")                               \
+    X(ERR_LAYOUT, -43, "layouts of the two engines do not match")                   \
+    X(ERR_PROTOCOL, -44, "peer broke the protocol")                                 \
+    X(ERR_PEER_ABORTED, -45, "aborted by the peer")                                 \
+    X(ERR_PEER_CLOSED, -46, "peer's engine was closed")                             \
+    X(ERR_NO_TRANSPORT, -60, "no such transport, or none in common")                \
+    X(ERR_PLUGIN_ABI, -61, "plugin of another ABI")                                 \
+    X(ERR_TRANSPORT, -62, "transport operation failed")                             \
+    X(ERR_UNREACHABLE, -63, "transport does not reach the peer")                    \
+    X(ERR_PERMISSION, -64, "transport is not permitted to reach the peer's memory") \
+    X(ERR_CANCELLED, -65, "transport operation cancelled")                          \
+    X(ERR_NO_MEMORY, -80, "out of memory")                                          \
+    X(ERR_FORKED, -81, "engine was made before fork")                               \
+    X(ERR_ADDRESS_IN_USE, -82, "address or port in use")                            \
+    X(ERR_SYSTEM, -83, "system call failed")                                        \
+    X(ERR_CLOSED, -84, "engine is closing")                                         \
+    X(ERR_FULL, -85, "no free room slot")                                           \
     X(ERR_INTERNAL, -86, "internal error")
 
 enum {
@@ -102,7 +102,8 @@ KVF_API const char *kvf_strerror(int status);
 /* Name of a status as it stands above ("KVF_ERR_PAGE"), "KVF_ERR_?" for an unknown one. Static. */
 KVF_API const char *kvf_status_name(int status);
 
-/* The sentence of the calling thread's last failed call, "" when there was none. Valid until that thread's next call. */
+/* The sentence of the calling thread's last failed call, "" when there was none. Valid until that thread's next call.
+ */
 KVF_API const char *kvf_last_error(void);
 
 /* The library's version. KVF_VERSION is that of the header; a program may compare the two. */
@@ -131,30 +132,30 @@ enum { KVF_ROLE_PREFILL = 1, KVF_ROLE_DECODE = 2, KVF_ROLE_BOTH = 3 };
 /* Where a value is zero or NULL the variable in brackets holds, and without it the default in brackets. */
 typedef struct kvf_engine_config {
     uint32_t struct_size;
-    uint32_t role;                 /* KVF_ROLE_… ; required */
-    const char *name;              /* for logs and the peer's sentences ["engine"] */
-    const char *listen;            /* control address: "tcp://host:port" (port 0: any), "unix:///path"
-                                      [KVF_LISTEN, "tcp://127.0.0.1:0"]; only prefill listens */
-    const char *bootstrap;         /* "host:port" of the bootstrap server that a prefill engine registers with;
-                                      NULL: none, peers are given kvf_engine_address() */
-    uint32_t shards;               /* worker threads [KVF_SHARDS, min(4, cores)] */
-    uint32_t max_rooms;            /* room slots, 64 bytes each [KVF_MAX_ROOMS, 131072]; at most 2^24 */
-    uint32_t inbox;                /* queued calls a shard holds before KVF_ERR_AGAIN [KVF_INBOX, 65536] */
-    uint32_t window_ops;           /* batches in flight per shard [KVF_WINDOW_OPS, 64] */
-    uint64_t window_bytes;         /* bytes in flight per shard [KVF_WINDOW_BYTES, 64 MiB] */
-    uint32_t bootstrap_ms;         /* deadline to find and agree with the peer [KVF_BOOTSTRAP_MS, 300000] */
-    uint32_t waiting_ms;           /* deadline from then to the first chunk [KVF_WAITING_MS, 300000] */
-    uint32_t transfer_ms;          /* deadline from then to the end [KVF_TRANSFER_MS, 300000] */
-    uint32_t heartbeat_ms;         /* a silent peer is asked this often and lost after two misses
-                                      [KVF_HEARTBEAT_MS, 5000] */
-    uint32_t max_unclaimed;        /* offers kept for rooms that prefill has not opened [KVF_MAX_UNCLAIMED, 65536] */
-    uint32_t tp_rank, tp_size;     /* this rank's place, as published to the bootstrap server; a size of 0 is 1 */
+    uint32_t role;             /* KVF_ROLE_… ; required */
+    const char *name;          /* for logs and the peer's sentences ["engine"] */
+    const char *listen;        /* control address: "tcp://host:port" (port 0: any), "unix:///path"
+                                  [KVF_LISTEN, "tcp://127.0.0.1:0"]; only prefill listens */
+    const char *bootstrap;     /* "host:port" of the bootstrap server that a prefill engine registers with;
+                                  NULL: none, peers are given kvf_engine_address() */
+    uint32_t shards;           /* worker threads [KVF_SHARDS, min(4, cores)] */
+    uint32_t max_rooms;        /* room slots, 64 bytes each [KVF_MAX_ROOMS, 131072]; at most 2^24 */
+    uint32_t inbox;            /* queued calls a shard holds before KVF_ERR_AGAIN [KVF_INBOX, 65536] */
+    uint32_t window_ops;       /* batches in flight per shard [KVF_WINDOW_OPS, 64] */
+    uint64_t window_bytes;     /* bytes in flight per shard [KVF_WINDOW_BYTES, 64 MiB] */
+    uint32_t bootstrap_ms;     /* deadline to find and agree with the peer [KVF_BOOTSTRAP_MS, 300000] */
+    uint32_t waiting_ms;       /* deadline from then to the first chunk [KVF_WAITING_MS, 300000] */
+    uint32_t transfer_ms;      /* deadline from then to the end [KVF_TRANSFER_MS, 300000] */
+    uint32_t heartbeat_ms;     /* a silent peer is asked this often and lost after two misses
+                                  [KVF_HEARTBEAT_MS, 5000] */
+    uint32_t max_unclaimed;    /* offers kept for rooms that prefill has not opened [KVF_MAX_UNCLAIMED, 65536] */
+    uint32_t tp_rank, tp_size; /* this rank's place, as published to the bootstrap server; a size of 0 is 1 */
     uint32_t pp_rank, pp_size;
     uint32_t dp_rank, dp_size;
-    uint32_t page_tokens;          /* tokens a page, published to the bootstrap server; not interpreted */
-    const char *kv_cache_dtype;    /* published likewise, as SGLang names it; NULL: "auto" */
-    uint32_t rank;                 /* this engine's global rank, told as the origin of a failure */
-    uint32_t reserved;             /* 0 */
+    uint32_t page_tokens;       /* tokens a page, published to the bootstrap server; not interpreted */
+    const char *kv_cache_dtype; /* published likewise, as SGLang names it; NULL: "auto" */
+    uint32_t rank;              /* this engine's global rank, told as the origin of a failure */
+    uint32_t reserved;          /* 0 */
 } kvf_engine_config;
 
 /* Starts an engine: its control thread and its shards. May block for as long as binding its port takes.
@@ -185,7 +186,7 @@ KVF_API int kvf_engine_unload_transport(kvf_engine *engine, const char *name, ui
 
 /* --------------------------------------------------------------------------------------- memory and tensors */
 
-enum { KVF_MEMORY_HOST = 0 };                                     /* further kinds come with memory plugins */
+enum { KVF_MEMORY_HOST = 0 }; /* further kinds come with memory plugins */
 enum { KVF_PART_K = 0, KVF_PART_V = 1, KVF_PART_LATENT = 2, KVF_PART_STATE = 3, KVF_PART_AUX = 4 };
 
 /* One buffer of pages. (group, layer, part) names it on both sides; tensors of a group share one list of page
@@ -195,19 +196,19 @@ enum { KVF_PART_K = 0, KVF_PART_V = 1, KVF_PART_LATENT = 2, KVF_PART_STATE = 3, 
  * [axis_begin, axis_begin + axis_count) of axis_total: page_bytes = rows * axis_count * unit_bytes. All five zero
  * mean one unit, held whole. Today both sides must hold the same interval. */
 typedef struct kvf_tensor {
-    uint32_t group;                /* 0 is the KV cache */
-    uint32_t layer;                /* global number of the layer */
-    uint32_t part;                 /* KVF_PART_… or the engine's own; compared, not interpreted */
-    uint32_t dtype;                /* the engine's own code; compared, not interpreted */
+    uint32_t group; /* 0 is the KV cache */
+    uint32_t layer; /* global number of the layer */
+    uint32_t part;  /* KVF_PART_… or the engine's own; compared, not interpreted */
+    uint32_t dtype; /* the engine's own code; compared, not interpreted */
     void *base;
     uint64_t page_count;
     uint64_t page_bytes;
-    uint64_t page_stride;          /* 0: page_bytes */
+    uint64_t page_stride; /* 0: page_bytes */
     uint64_t rows;
     uint64_t axis_begin, axis_count, axis_total;
     uint64_t unit_bytes;
-    uint32_t memory_kind;          /* KVF_MEMORY_… */
-    uint32_t device;               /* of that kind */
+    uint32_t memory_kind; /* KVF_MEMORY_… */
+    uint32_t device;      /* of that kind */
 } kvf_tensor;
 
 /* Allocates zeroed host memory that peers on this host can map, so that the shm transport copies straight into it.
@@ -235,48 +236,48 @@ typedef struct kvf_room {
 /* A room's state; a minimum over ranks is the state of the group. */
 enum {
     KVF_STATE_FAILED = 0,
-    KVF_STATE_BOOTSTRAPPING = 1,   /* looking for the peer, agreeing with it */
-    KVF_STATE_WAITING = 2,         /* WaitingForInput: decode may accept; prefill has every receiver's pages */
+    KVF_STATE_BOOTSTRAPPING = 1, /* looking for the peer, agreeing with it */
+    KVF_STATE_WAITING = 2,       /* WaitingForInput: decode may accept; prefill has every receiver's pages */
     KVF_STATE_TRANSFERRING = 3,
     KVF_STATE_SUCCESS = 4
 };
 
 enum {
-    KVF_ROOM_QUIESCED = 1          /* nothing will read or write this room's pages any more: they may be reused */
+    KVF_ROOM_QUIESCED = 1 /* nothing will read or write this room's pages any more: they may be reused */
 };
 
 typedef struct kvf_room_status {
     uint32_t struct_size;
-    uint32_t state;                /* KVF_STATE_… */
-    uint32_t flags;                /* KVF_ROOM_… */
-    int32_t code;                  /* first cause of a failure, else KVF_OK */
+    uint32_t state; /* KVF_STATE_… */
+    uint32_t flags; /* KVF_ROOM_… */
+    int32_t code;   /* first cause of a failure, else KVF_OK */
 } kvf_room_status;
 
 typedef struct kvf_sender_options {
     uint32_t struct_size;
-    uint32_t receivers;            /* decode engines that will claim this room [1], at most 64 */
-    uint32_t bootstrap_ms;         /* until every receiver has offered its pages; 0: the engine's waiting_ms */
-    uint32_t waiting_ms;           /* 0: the engine's */
-    uint32_t transfer_ms;          /* 0: the engine's */
-    uint32_t priority;             /* 0; others are KVF_ERR_UNSUPPORTED */
+    uint32_t receivers;    /* decode engines that will claim this room [1], at most 64 */
+    uint32_t bootstrap_ms; /* until every receiver has offered its pages; 0: the engine's waiting_ms */
+    uint32_t waiting_ms;   /* 0: the engine's */
+    uint32_t transfer_ms;  /* 0: the engine's */
+    uint32_t priority;     /* 0; others are KVF_ERR_UNSUPPORTED */
 } kvf_sender_options;
 
 enum {
-    KVF_DP_BY_ROOM = 0,            /* room id modulo the prefill side's dp_size */
-    KVF_DP_GIVEN = 1,              /* dp_rank below */
-    KVF_DP_ASK = 2                 /* as registered for the room at the bootstrap server */
+    KVF_DP_BY_ROOM = 0, /* room id modulo the prefill side's dp_size */
+    KVF_DP_GIVEN = 1,   /* dp_rank below */
+    KVF_DP_ASK = 2      /* as registered for the room at the bootstrap server */
 };
 
 typedef struct kvf_receiver_options {
     uint32_t struct_size;
-    uint32_t dp_choice;            /* KVF_DP_… */
+    uint32_t dp_choice; /* KVF_DP_… */
     uint32_t dp_rank;
-    uint32_t bootstrap_ms;         /* 0: the engine's */
+    uint32_t bootstrap_ms; /* 0: the engine's */
     uint32_t waiting_ms;
     uint32_t transfer_ms;
-    uint64_t prefix_tokens;        /* tokens that this side holds already; told to prefill (kvf_room_report) */
-    uint32_t priority;             /* 0 */
-    uint32_t reserved;             /* 0 */
+    uint64_t prefix_tokens; /* tokens that this side holds already; told to prefill (kvf_room_report) */
+    uint32_t priority;      /* 0 */
+    uint32_t reserved;      /* 0 */
 } kvf_receiver_options;
 
 /* Prefill: opens room_id for sending. Its state is Bootstrapping until every receiver's offer has come (which may
@@ -304,31 +305,31 @@ KVF_API int kvf_room_accept(kvf_engine *engine, kvf_room room, const kvf_index_l
                             size_t stride);
 
 enum {
-    KVF_CHUNK_LAST = 1             /* no chunk follows; may be empty */
+    KVF_CHUNK_LAST = 1 /* no chunk follows; may be empty */
 };
 
 enum {
     KVF_FENCE_NONE = 0,
-    KVF_FENCE_EVENTFD = 1          /* fires when it is readable; the library reads nothing from it */
+    KVF_FENCE_EVENTFD = 1 /* fires when it is readable; the library reads nothing from it */
 };
 
 /* A piece of the room that is computed, or will be when its fence fires. In each layer of the range a list goes on
  * where the room's earlier lists of that group and layer ended. */
 typedef struct kvf_chunk {
     uint32_t struct_size;
-    uint32_t flags;                /* KVF_CHUNK_… */
+    uint32_t flags; /* KVF_CHUNK_… */
     const kvf_index_list *lists;
     uint32_t list_count;
-    uint32_t list_stride;          /* sizeof(kvf_index_list) */
-    uint32_t layer_begin;          /* layers [begin, begin + count); count 0: all */
+    uint32_t list_stride; /* sizeof(kvf_index_list) */
+    uint32_t layer_begin; /* layers [begin, begin + count); count 0: all */
     uint32_t layer_count;
-    uint32_t fence_kind;           /* KVF_FENCE_… : no page of the chunk is read before it fires */
-    int32_t fence_fd;              /* duplicated before the call returns */
-    void *fence;                   /* NULL; for fences of memory plugins */
+    uint32_t fence_kind; /* KVF_FENCE_… : no page of the chunk is read before it fires */
+    int32_t fence_fd;    /* duplicated before the call returns */
+    void *fence;         /* NULL; for fences of memory plugins */
 } kvf_chunk;
 
-/* Prefill: enqueues a chunk; any time after the open. Costs the copy of its lists. The pages belong to the library until
- * the room is quiesced. KVF_ERR_PAGE (nothing of the chunk moves), KVF_ERR_GROUP, KVF_ERR_DUPLICATE,
+/* Prefill: enqueues a chunk; any time after the open. Costs the copy of its lists. The pages belong to the library
+ * until the room is quiesced. KVF_ERR_PAGE (nothing of the chunk moves), KVF_ERR_GROUP, KVF_ERR_DUPLICATE,
  * KVF_ERR_AFTER_LAST, KVF_ERR_STATE (a receiver, or at its end), KVF_ERR_AGAIN. */
 KVF_API int kvf_room_send(kvf_engine *engine, kvf_room room, const kvf_chunk *chunk);
 
@@ -363,21 +364,21 @@ typedef struct kvf_report {
     uint32_t flags;
     int32_t code;
     uint64_t room_id;
-    uint64_t peer_instance;        /* of the first peer; 0: none yet */
-    uint64_t bytes;                /* planned and landed so far */
-    uint64_t segments;             /* pieces they moved in */
-    uint64_t prefix_tokens;        /* as the receiver gave it; on the sender known from KVF_STATE_WAITING on */
-    uint64_t opened_ns;            /* when the shard took the room */
-    uint64_t waiting_ns;           /* entered KVF_STATE_WAITING */
-    uint64_t queued_ns;            /* first chunk enqueued (sender), pages accepted (receiver) */
-    uint64_t posted_ns;            /* first operation posted (sender), transfer reported begun (receiver) */
-    uint64_t landed_ns;            /* last operation completed (sender) */
-    uint64_t ended_ns;             /* Success or Failed */
+    uint64_t peer_instance; /* of the first peer; 0: none yet */
+    uint64_t bytes;         /* planned and landed so far */
+    uint64_t segments;      /* pieces they moved in */
+    uint64_t prefix_tokens; /* as the receiver gave it; on the sender known from KVF_STATE_WAITING on */
+    uint64_t opened_ns;     /* when the shard took the room */
+    uint64_t waiting_ns;    /* entered KVF_STATE_WAITING */
+    uint64_t queued_ns;     /* first chunk enqueued (sender), pages accepted (receiver) */
+    uint64_t posted_ns;     /* first operation posted (sender), transfer reported begun (receiver) */
+    uint64_t landed_ns;     /* last operation completed (sender) */
+    uint64_t ended_ns;      /* Success or Failed */
     uint64_t quiesced_ns;
-    int32_t rank;                  /* that the failure came from; -1: none */
+    int32_t rank; /* that the failure came from; -1: none */
     uint32_t reserved;
     char transport[32];
-    char message[256];             /* why it failed, "" otherwise */
+    char message[256]; /* why it failed, "" otherwise */
 } kvf_report;
 
 /* Takes a lock that is held for the copy of a report only. */
@@ -386,12 +387,12 @@ KVF_API int kvf_room_report(kvf_engine *engine, kvf_room room, kvf_report *repor
 /* --------------------------------------------------------------------------------------------------- events */
 
 enum {
-    KVF_EVENT_ROOM = 1             /* the room's state or flags changed; several changes may come as one event */
+    KVF_EVENT_ROOM = 1 /* the room's state or flags changed; several changes may come as one event */
 };
 
 typedef struct kvf_event {
-    uint32_t kind;                 /* KVF_EVENT_… */
-    uint32_t state;                /* the room's state, flags and code as the event is read */
+    uint32_t kind;  /* KVF_EVENT_… */
+    uint32_t state; /* the room's state, flags and code as the event is read */
     uint32_t flags;
     int32_t code;
     kvf_room room;
@@ -413,8 +414,8 @@ typedef struct kvf_bootstrap kvf_bootstrap;
 
 typedef struct kvf_bootstrap_config {
     uint32_t struct_size;
-    uint32_t max_rooms;            /* of /register_dp_rank, the oldest is dropped [65536] */
-    const char *listen;            /* "host:port", port 0: any ["127.0.0.1:0"] */
+    uint32_t max_rooms; /* of /register_dp_rank, the oldest is dropped [65536] */
+    const char *listen; /* "host:port", port 0: any ["127.0.0.1:0"] */
 } kvf_bootstrap_config;
 
 /* Starts an HTTP server, on a thread of its own, where prefill ranks register and decode ranks look them up; its routes
@@ -430,11 +431,11 @@ KVF_API int kvf_bootstrap_stop(kvf_bootstrap *bootstrap);
 /* -------------------------------------------------------------------------------------------------- listings */
 
 typedef struct kvf_config_entry {
-    const char *name;              /* KVF_… ; static, as the two below */
+    const char *name; /* KVF_… ; static, as the two below */
     const char *default_value;
     const char *description;
     char value[120];
-    char source[40];               /* "default", "environment", "environment (does not parse)" */
+    char source[40]; /* "default", "environment", "environment (does not parse)" */
 } kvf_config_entry;
 
 /* Fills up to capacity entries of the configuration table; returns how many there are, or a negative status. */
@@ -442,7 +443,7 @@ KVF_API int kvf_config_list(kvf_config_entry *entries, size_t capacity, size_t s
 
 enum {
     KVF_PLUGIN_TRANSPORT = 1,
-    KVF_PLUGIN_DECORATOR = 2,      /* a transport over another one */
+    KVF_PLUGIN_DECORATOR = 2, /* a transport over another one */
     KVF_PLUGIN_MEMORY = 3
 };
 
@@ -450,8 +451,8 @@ typedef struct kvf_plugin_info {
     char name[32];
     char path[256];
     char description[128];
-    char refused[256];             /* why it is of no use here; "" when it can be loaded */
-    uint64_t capabilities;         /* KVF_CAP_… of plugin.h */
+    char refused[256];     /* why it is of no use here; "" when it can be loaded */
+    uint64_t capabilities; /* KVF_CAP_… of plugin.h */
     uint32_t kind;
     uint32_t abi_major, abi_minor;
     uint32_t reserved;
@@ -462,7 +463,7 @@ typedef struct kvf_plugin_info {
 KVF_API int kvf_plugin_list(kvf_plugin_info *plugins, size_t capacity, size_t stride);
 
 typedef struct kvf_counter {
-    const char *name;              /* static */
+    const char *name; /* static */
     uint64_t value;
 } kvf_counter;
 

@@ -44,14 +44,14 @@ extern "C" {
 #define KVF_PLUGIN_ABI_MINOR 0
 
 enum {
-    KVF_CAP_WRITE = 1 << 0,        /* post accepts KVF_OP_WRITE */
-    KVF_CAP_READ = 1 << 1,         /* post accepts KVF_OP_READ */
-    KVF_CAP_STRIDED = 1 << 2,      /* post accepts segments with count > 1 */
+    KVF_CAP_WRITE = 1 << 0,   /* post accepts KVF_OP_WRITE */
+    KVF_CAP_READ = 1 << 1,    /* post accepts KVF_OP_READ */
+    KVF_CAP_STRIDED = 1 << 2, /* post accepts segments with count > 1 */
     KVF_CAP_CANCEL = 1 << 3,
     KVF_CAP_FENCE = 1 << 4,
     KVF_CAP_WAIT = 1 << 5,
     KVF_CAP_EVENT_FD = 1 << 6,
-    KVF_CAP_SAME_HOST = 1 << 7     /* reaches peers of the same host only */
+    KVF_CAP_SAME_HOST = 1 << 7 /* reaches peers of the same host only */
 };
 
 /* ----------------------------------------------------------------------------------------- the host's services */
@@ -74,40 +74,40 @@ typedef struct kvf_host {
 /* ------------------------------------------------------------------------------------------------ the objects */
 
 /* The plugin defines these as it likes; the host only holds pointers. */
-typedef struct kvf_instance kvf_instance;   /* one engine's use of the transport */
-typedef struct kvf_region kvf_region;       /* local registered memory */
-typedef struct kvf_peer kvf_peer;           /* a remote instance */
-typedef struct kvf_remote kvf_remote;       /* a peer's region, as imported from its key */
-typedef struct kvf_lane kvf_lane;           /* one thread's private resources */
+typedef struct kvf_instance kvf_instance; /* one engine's use of the transport */
+typedef struct kvf_region kvf_region;     /* local registered memory */
+typedef struct kvf_peer kvf_peer;         /* a remote instance */
+typedef struct kvf_remote kvf_remote;     /* a peer's region, as imported from its key */
+typedef struct kvf_lane kvf_lane;         /* one thread's private resources */
 
 struct kvf_plugin;
 
 typedef struct kvf_open_params {
     uint32_t struct_size;
     uint32_t reserved;
-    uint64_t instance_id;          /* random; of the engine */
-    const char *options;           /* "key=value,key=value", "" for none; an unknown key is KVF_ERR_OPTION */
-    const struct kvf_plugin *inner;/* for a decorator: the transport below, else NULL; lives as long as the instance */
-    const char *inner_options;     /* to open it with */
+    uint64_t instance_id;           /* random; of the engine */
+    const char *options;            /* "key=value,key=value", "" for none; an unknown key is KVF_ERR_OPTION */
+    const struct kvf_plugin *inner; /* for a decorator: the transport below, else NULL; lives as long as the instance */
+    const char *inner_options;      /* to open it with */
 } kvf_open_params;
 
 typedef struct kvf_region_params {
     uint32_t struct_size;
-    uint32_t memory_kind;          /* KVF_MEMORY_… ; another than the plugin knows is KVF_ERR_UNSUPPORTED */
+    uint32_t memory_kind; /* KVF_MEMORY_… ; another than the plugin knows is KVF_ERR_UNSUPPORTED */
     uint32_t device;
-    int32_t fd;                    /* a memfd or dma-buf that backs the memory, which base maps shared; -1: none.
-                                      Open while the region is registered. */
+    int32_t fd; /* a memfd or dma-buf that backs the memory, which base maps shared; -1: none.
+                   Open while the region is registered. */
     void *base;
     uint64_t length;
-    uint64_t fd_offset;            /* of base in fd */
+    uint64_t fd_offset; /* of base in fd */
 } kvf_region_params;
 
 typedef struct kvf_peer_params {
     uint32_t struct_size;
     uint32_t address_size;
-    const void *address;           /* what the peer's address() gave; not to be trusted */
+    const void *address; /* what the peer's address() gave; not to be trusted */
     uint64_t instance_id;
-    const char *name;              /* for sentences */
+    const char *name; /* for sentences */
 } kvf_peer_params;
 
 enum { KVF_OP_WRITE = 1, KVF_OP_READ = 2 };
@@ -121,17 +121,17 @@ typedef struct kvf_segment {
     uint64_t local_offset;
     uint64_t remote_offset;
     uint64_t length;
-    uint64_t count;                /* 1 without KVF_CAP_STRIDED; then the strides are 0 */
+    uint64_t count; /* 1 without KVF_CAP_STRIDED; then the strides are 0 */
     uint64_t local_stride;
     uint64_t remote_stride;
 } kvf_segment;
 
 typedef struct kvf_completion {
-    uint64_t token;                /* as given to post */
-    int32_t status;                /* KVF_OK, KVF_ERR_TRANSPORT, KVF_ERR_CANCELLED, … */
+    uint64_t token; /* as given to post */
+    int32_t status; /* KVF_OK, KVF_ERR_TRANSPORT, KVF_ERR_CANCELLED, … */
     uint32_t reserved;
-    uint64_t bytes;                /* moved for certain */
-    const char *message;           /* NULL, or why it failed; valid until the next call on the lane */
+    uint64_t bytes;      /* moved for certain */
+    const char *message; /* NULL, or why it failed; valid until the next call on the lane */
 } kvf_completion;
 
 /* -------------------------------------------------------------------------------------------- the operations */
@@ -144,7 +144,7 @@ typedef struct kvf_transport_ops {
 
     /* Required. */
     int (*open)(const kvf_open_params *params, kvf_instance **instance);
-    void (*close)(kvf_instance *instance);                 /* peers, regions and lanes are gone by then */
+    void (*close)(kvf_instance *instance); /* peers, regions and lanes are gone by then */
     int (*address)(kvf_instance *instance, void *blob, size_t *size);
 
     int (*register_region)(kvf_instance *instance, const kvf_region_params *params, kvf_region **region);
@@ -155,12 +155,12 @@ typedef struct kvf_transport_ops {
     /* Proves that the peer is reached, or says why not (KVF_ERR_UNREACHABLE, KVF_ERR_PERMISSION with what would allow
      * it). blob is the other side's peer_export, NULL and 0 where the transport has none. */
     int (*peer_connect)(kvf_peer *peer, const void *blob, size_t size);
-    void (*peer_destroy)(kvf_peer *peer);                  /* its keys are released by then */
+    void (*peer_destroy)(kvf_peer *peer); /* its keys are released by then */
     int (*import_key)(kvf_peer *peer, const void *blob, size_t size, kvf_remote **remote);
     void (*release_key)(kvf_peer *peer, kvf_remote *remote);
 
     int (*lane_open)(kvf_instance *instance, uint32_t shard, kvf_lane **lane);
-    void (*lane_close)(kvf_lane *lane);                    /* nothing is in flight on it */
+    void (*lane_close)(kvf_lane *lane); /* nothing is in flight on it */
 
     /* Starts one operation of the first *accepted of count segments. KVF_OK with *accepted 0: full, try again after a
      * completion. A negative status: the first segment can't be posted, nothing was accepted. */
@@ -179,9 +179,9 @@ typedef struct kvf_transport_ops {
     int (*arm)(kvf_lane *lane);
     /* KVF_CAP_CANCEL: asks for an early end of an operation, which still ends by its completion. */
     int (*cancel)(kvf_lane *lane, uint64_t token);
-    /* KVF_CAP_FENCE: when it returns KVF_OK, no operation of this peer touches our memory any more, none of ours touches
-     * the peer's, and none ever will; ours in flight complete as KVF_ERR_CANCELLED. KVF_ERR_BUSY: not to be had now
-     * (a live writer that maps our memory); ask again. */
+    /* KVF_CAP_FENCE: when it returns KVF_OK, no operation of this peer touches our memory any more, none of ours
+     * touches the peer's, and none ever will; ours in flight complete as KVF_ERR_CANCELLED. KVF_ERR_BUSY: not to be had
+     * now (a live writer that maps our memory); ask again. */
     int (*fence)(kvf_peer *peer);
     /* Fills up to capacity counters, returns how many there are. Any thread. */
     int (*counters)(kvf_instance *instance, kvf_counter *counters, size_t capacity);

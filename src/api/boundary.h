@@ -21,14 +21,15 @@ uint32_t forks();
 
 struct kvf_engine {
     std::unique_ptr<kvf::Engine> engine;
-    kvf::RoomTable *rooms = nullptr;   // the engine's
+    kvf::RoomTable *rooms = nullptr; // the engine's
     uint32_t forks = 0;
 };
 
 namespace kvf {
 
 // Runs `call`, which returns a Status or an int; exceptions become statuses.
-template <typename Call> int fenced(Call call) noexcept {
+template <typename Call>
+int fenced(Call call) noexcept {
     try {
         if constexpr (std::is_same_v<decltype(call()), Status>)
             return tell(call());
@@ -52,7 +53,8 @@ inline Status check_engine(const kvf_engine *engine) {
 }
 
 // As fenced, on an engine that may be used here.
-template <typename Call> int on_engine(kvf_engine *engine, Call call) noexcept {
+template <typename Call>
+int on_engine(kvf_engine *engine, Call call) noexcept {
     return fenced([&]() -> decltype(call(*engine->engine)) {
         const Status usable = check_engine(engine);
         if (!usable.ok()) {
@@ -70,31 +72,34 @@ inline Status check_not_null(const void *argument, const char *name) {
 }
 
 // What the caller's struct, `size` bytes long, says of what this library knows; what is not there is zero.
-template <typename T> Status read_bytes(const void *given, size_t size, const char *name, T *out) {
+template <typename T>
+Status read_bytes(const void *given, size_t size, const char *name, T *out) {
     std::memset(out, 0, sizeof *out);
     std::memcpy(out, given, std::min(size, sizeof *out));
     const auto *bytes = static_cast<const unsigned char *>(given);
     for (size_t i = sizeof *out; i < size; ++i)
         if (bytes[i] != 0)
-            return fail(KVF_ERR_UNSUPPORTED, "%s: byte %zu is %u; this library knows %zu bytes of it", name, i, bytes[i],
-                        sizeof *out);
+            return fail(KVF_ERR_UNSUPPORTED, "%s: byte %zu is %u; this library knows %zu bytes of it", name, i,
+                        bytes[i], sizeof *out);
     return {};
 }
 
 constexpr uint32_t kMaxStruct = 65536;
 
-template <typename T> Status read_struct(const T *given, const char *name, T *out) {
+template <typename T>
+Status read_struct(const T *given, const char *name, T *out) {
     Status there = check_not_null(given, name);
     if (!there.ok())
         return there;
     if (given->struct_size < 2 * sizeof(uint32_t) || given->struct_size > kMaxStruct)
-        return fail(KVF_ERR_INVALID, "%s: struct_size is %u; expected sizeof(%s), which is %zu", name, given->struct_size,
-                    name, sizeof(T));
+        return fail(KVF_ERR_INVALID, "%s: struct_size is %u; expected sizeof(%s), which is %zu", name,
+                    given->struct_size, name, sizeof(T));
     return read_bytes(given, given->struct_size, name, out);
 }
 
 // A struct that may be left out: all zero then.
-template <typename T> Status read_optional(const T *given, const char *name, T *out) {
+template <typename T>
+Status read_optional(const T *given, const char *name, T *out) {
     if (given)
         return read_struct(given, name, out);
     std::memset(out, 0, sizeof *out);
@@ -105,17 +110,19 @@ inline Status check_array(const void *array, size_t count, size_t stride, size_t
     if (count != 0 && !array)
         return fail(KVF_ERR_INVALID, "%s is NULL and its count %zu", name, count);
     if (count != 0 && (stride < least || stride > kMaxStruct))
-        return fail(KVF_ERR_INVALID, "the stride of %s is %zu; expected the size of its struct, at least %zu", name, stride,
-                    least);
+        return fail(KVF_ERR_INVALID, "the stride of %s is %zu; expected the size of its struct, at least %zu", name,
+                    stride, least);
     return {};
 }
 
-template <typename T> Status read_element(const T *array, size_t stride, size_t index, const char *name, T *out) {
+template <typename T>
+Status read_element(const T *array, size_t stride, size_t index, const char *name, T *out) {
     return read_bytes(reinterpret_cast<const char *>(array) + index * stride, stride, name, out);
 }
 
 // Fills the caller's struct as far as it goes; its struct_size stays.
-template <typename T> Status write_struct(const T &value, const char *name, T *out) {
+template <typename T>
+Status write_struct(const T &value, const char *name, T *out) {
     if (out->struct_size < 2 * sizeof(uint32_t) || out->struct_size > kMaxStruct)
         return fail(KVF_ERR_INVALID, "%s: struct_size is %u; expected sizeof(%s), which is %zu", name, out->struct_size,
                     name, sizeof(T));

@@ -43,8 +43,9 @@ Status read_lists(const kvf::Engine &engine, const kvf_index_list *lists, size_t
         for (const uint32_t page : pages)
             highest = std::max(highest, page);
         if (!pages.empty() && highest >= limit->pages)
-            return kvf::fail(KVF_ERR_PAGE, "page %u of group %u, at %td in its list, is outside %s, which has %llu pages",
-                             highest, list.group, std::find(pages.begin(), pages.end(), highest) - pages.begin(),
+            return kvf::fail(KVF_ERR_PAGE,
+                             "page %u of group %u, at %td in its list, is outside %s, which has %llu pages", highest,
+                             list.group, std::find(pages.begin(), pages.end(), highest) - pages.begin(),
                              kvf::describe(limit->smallest).c_str(), static_cast<unsigned long long>(limit->pages));
         out->push_back({list.group, std::move(pages)});
     }
@@ -58,8 +59,10 @@ Status read_fence(const kvf_chunk &chunk, kvf::OwnedFd *out) {
     if (chunk.fence_kind == KVF_FENCE_NONE)
         return {};
     if (chunk.fence_kind != KVF_FENCE_EVENTFD)
-        return kvf::fail(KVF_ERR_UNSUPPORTED, "kvf_chunk: fence_kind is %u; expected KVF_FENCE_NONE (0) or KVF_FENCE_EVENTFD "
-                         "(1)", chunk.fence_kind);
+        return kvf::fail(KVF_ERR_UNSUPPORTED,
+                         "kvf_chunk: fence_kind is %u; expected KVF_FENCE_NONE (0) or KVF_FENCE_EVENTFD "
+                         "(1)",
+                         chunk.fence_kind);
     const int copy = fcntl(chunk.fence_fd, F_DUPFD_CLOEXEC, 3);
     if (copy < 0)
         return kvf::fail(KVF_ERR_INVALID, "kvf_chunk: fence_fd is %d: %s", chunk.fence_fd,
@@ -101,8 +104,10 @@ int kvf_room_open_receiver(kvf_engine *engine, const char *prefill, uint64_t roo
         if (status.ok())
             status = kvf::check_not_null(room, "room");
         if (status.ok() && (!prefill || *prefill == '\0'))
-            status = kvf::fail(KVF_ERR_INVALID, "prefill is %s; expected the \"host:port\" of a bootstrap server or an "
-                               "engine's control address", prefill ? "empty" : "NULL");
+            status = kvf::fail(KVF_ERR_INVALID,
+                               "prefill is %s; expected the \"host:port\" of a bootstrap server or an "
+                               "engine's control address",
+                               prefill ? "empty" : "NULL");
         if (status.ok() && read.dp_choice > KVF_DP_ASK)
             status = kvf::fail(KVF_ERR_INVALID, "dp_choice is %u; expected at most KVF_DP_ASK (%d)", read.dp_choice,
                                KVF_DP_ASK);

@@ -15,26 +15,38 @@ namespace {
 
 std::atomic<uint32_t> g_forks{0};
 
-void count_fork() { g_forks.fetch_add(1, std::memory_order_relaxed); }
+void count_fork() {
+    g_forks.fetch_add(1, std::memory_order_relaxed);
+}
 
 const int g_watching = pthread_atfork(nullptr, nullptr, count_fork);
 
 } // namespace
 
-uint32_t forks() { return g_forks.load(std::memory_order_relaxed); }
+uint32_t forks() {
+    return g_forks.load(std::memory_order_relaxed);
+}
 
 } // namespace kvf
 
 #define KVF_TEXT(number) KVF_TEXT_OF(number)
 #define KVF_TEXT_OF(number) #number
 
-const char *kvf_strerror(int status) { return kvf::status_text(status); }
+const char *kvf_strerror(int status) {
+    return kvf::status_text(status);
+}
 
-const char *kvf_status_name(int status) { return kvf::status_name(status); }
+const char *kvf_status_name(int status) {
+    return kvf::status_name(status);
+}
 
-const char *kvf_last_error(void) { return kvf::last_sentence().c_str(); }
+const char *kvf_last_error(void) {
+    return kvf::last_sentence().c_str();
+}
 
-uint32_t kvf_version(void) { return KVF_VERSION; }
+uint32_t kvf_version(void) {
+    return KVF_VERSION;
+}
 
 const char *kvf_version_string(void) {
     return KVF_TEXT(KVF_VERSION_MAJOR) "." KVF_TEXT(KVF_VERSION_MINOR) "." KVF_TEXT(KVF_VERSION_PATCH);

@@ -10,7 +10,8 @@
 
 namespace kvf {
 
-template <typename T> class Mailbox {
+template <typename T>
+class Mailbox {
     struct Link {
         Link *next = nullptr;
     };
@@ -79,7 +80,14 @@ template <typename T> class Mailbox {
         return Batch(first);
     }
 
-    // The consumer, before it sleeps: true when there is nothing and the mark now stands; false when there is something.
+    // The consumer: whether take() would find nothing.
+    bool empty() const {
+        const Link *head = head_.load(std::memory_order_relaxed);
+        return head == nullptr || head == &asleep_;
+    }
+
+    // The consumer, before it sleeps: true when there is nothing and the mark now stands; false when there is
+    // something.
     [[nodiscard]] bool prepare_sleep() {
         Link *empty = nullptr;
         return head_.compare_exchange_strong(empty, &asleep_, std::memory_order_acq_rel, std::memory_order_acquire) ||
@@ -88,7 +96,8 @@ template <typename T> class Mailbox {
 
   private:
     std::atomic<Link *> head_{nullptr};
-    // Stands in for "the consumer sleeps": an address that no node has. Links are apart from items so that it needs none.
+    // Stands in for "the consumer sleeps": an address that no node has. Links are apart from items so that it needs
+    // none.
     Link asleep_;
 };
 

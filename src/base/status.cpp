@@ -50,8 +50,12 @@ int tell(const Status &status) {
     return status.code();
 }
 
-const std::string &last_sentence() { return t_sentence; }
+const std::string &last_sentence() {
+    return t_sentence;
+}
 
-void set_last_sentence(std::string sentence) { t_sentence = std::move(sentence); }
+void set_last_sentence(std::string sentence) {
+    t_sentence = std::move(sentence);
+}
 
 } // namespace kvf

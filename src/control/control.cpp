@@ -170,6 +170,7 @@ void Control::tick_connections() {
                 alarm_.by(connection.dial_by);
             continue;
         }
+        explain(connection);
         const uint32_t missed = connection.session->missed();
         Status status = connection.session->tick(now_);
         if (!status.ok() || connection.session->missed() != missed)
@@ -184,6 +185,16 @@ void Control::tick_connections() {
     for (const auto &[id, status] : over)
         if (Connection *connection = find(id))
             finish(*connection, status, true);
+}
+
+// Rooms that wait for tensors hear of it when that takes its time.
+void Control::explain(Connection &connection) {
+    if (now_ < connection.explain_at)
+        return alarm_.by(connection.explain_at);
+    connection.explain_at = kNever;
+    const std::string why = connection.session->waits_for();
+    if (connection.place != nullptr && !why.empty())
+        delay(*connection.place, why);
 }
 
 void Control::tick_places() {

@@ -107,6 +107,7 @@ class Control final : private Finder::Answers {
         FrameReader reader{kFirstFrameBound};
         std::unique_ptr<Session> session; // null while it is being dialed
         LinkRef link;                     // in state ready
+        uint64_t explain_at = kNever;     // when to tell waiting rooms that it is tensors they wait for
         bool retiring = false;            // ends when its rooms have
     };
 
@@ -121,7 +122,7 @@ class Control final : private Finder::Answers {
 
     // Finder::Answers
     void found(Seek &seek, const std::string &address) override;
-    void delayed(const Seek &seek, const std::string &why) override;
+    void delayed(Seek &seek, const std::string &why) override;
     void refused(Seek &seek, Cause cause) override;
 
     // Engine and clock.
@@ -129,6 +130,7 @@ class Control final : private Finder::Answers {
     void update_gauges();
     void tick_places();
     void tick_connections();
+    void explain(Connection &connection);
 
     // Connections.
     Connection *find(uint64_t connection);

@@ -10,6 +10,7 @@ namespace kvf {
 namespace {
 
 constexpr size_t kMostConnections = 4096;
+constexpr uint64_t kExplainAfter = 500 * kNanosPerMilli; // a LAYOUT that is just under way needs no explanation
 constexpr uint64_t kRetiringLooks = 10 * kNanosPerMilli; // how often an end is looked for that nobody announces
 
 bool is_room_message(const WireMessage &message) {
@@ -176,7 +177,8 @@ void Control::after_step(Connection &connection, Session::State before) {
         counters_.add(ControlCounter::handshakes_refused);
         place_refused(connection);
     } else if (state == Session::State::layout && connection.place != nullptr) {
-        delay(*connection.place, session.waits_for());
+        connection.explain_at = now_ + kExplainAfter;
+        alarm_.by(connection.explain_at);
     }
     const bool unloaded = connection.link && exports_->find(connection.link->transport->name()) == nullptr;
     if (session.retiring() || unloaded)
@@ -196,6 +198,7 @@ void Control::retire(Connection &connection) {
         return;
     }
     alarm_.by(now_);
+    to_all_shards(LinkRetired{connection.id});
     if (connection.place != nullptr)
         place_lost(*std::exchange(connection.place, nullptr),
                    fail(KVF_ERR_PEER_CLOSED, "%s wants another connection", connection.session->peer_name().c_str()));

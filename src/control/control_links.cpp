@@ -33,6 +33,8 @@ void Control::to_all_shards(const Message &message) {
         port_.to_shard(shard, Message(message));
 }
 
+template void Control::to_all_shards(const LinkRetired &);
+
 void Control::lose_link(Connection &connection, const Cause &cause) {
     if (!connection.link)
         return;

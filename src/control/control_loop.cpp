@@ -5,6 +5,7 @@
 #include "base/log.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <chrono>
@@ -79,8 +80,12 @@ void ControlThread::Loop::turn() {
     control_.tick(monotonic_ns());
     drain();
     flush();
-    if (io_.poll() > 0)
-        return;
+    const uint64_t until = monotonic_ns() + kLingerNs;
+    do {
+        if (io_.poll() > 0 || !mailbox_.empty())
+            return;
+        sched_yield();
+    } while (monotonic_ns() < until);
     if (!mailbox_.prepare_sleep())
         return;
     set_timer();

@@ -32,7 +32,8 @@ void Control::on(SeekPeer &&message) {
         const auto place = places_.find(*address);
         const Connection *connection = place != places_.end() ? find(place->second.connection) : nullptr;
         if (connection != nullptr && connection->link)
-            return to_room(message.room_id, PeerFound{message.room, connection->link});
+            return to_room(message.room_id,
+                           PeerFound{message.room, connection->link, finder_.same_for_all(message.target)});
     }
     const auto [it, fresh] = seeks_.try_emplace(key);
     if (!fresh)
@@ -51,7 +52,7 @@ void Control::on(ForgetPeer &&message) {
     const Seek &seek = it->second;
     if (seek.where != nullptr)
         seek.where->erase(message.room.value);
-    if (seek.address != nullptr) {
+    if (message.told && seek.address != nullptr) {
         Place &place = places_.find(*seek.address)->second;
         const Connection *connection = find(place.connection);
         if (connection != nullptr && connection->session && connection->session->greeted())
@@ -68,7 +69,10 @@ void Control::found(Seek &seek, const std::string &address) {
     join(place_of(address), seek);
 }
 
-void Control::delayed(const Seek &seek, const std::string &why) {
+void Control::delayed(Seek &seek, const std::string &why) {
+    if (seek.told == why)
+        return;
+    seek.told = why;
     to_room(seek.room_id, PeerDelayed{seek.room, why});
 }
 
@@ -80,7 +84,7 @@ void Control::refused(Seek &seek, Cause cause) {
 }
 
 void Control::answer(Seek &seek, const LinkRef &link) {
-    to_room(seek.room_id, PeerFound{seek.room, link});
+    to_room(seek.room_id, PeerFound{seek.room, link, finder_.same_for_all(seek.target)});
     if (seek.where != nullptr)
         seek.where->erase(seek.room.value);
     seeks_.erase(seek.room.value);
@@ -148,7 +152,7 @@ void Control::delay(Place &place, const std::string &why) {
         return;
     place.why = why;
     for (const uint64_t room : place.waiting)
-        if (const Seek *seek = waiter(room))
+        if (Seek *seek = waiter(room))
             delayed(*seek, why);
 }
 

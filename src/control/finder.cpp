@@ -37,6 +37,14 @@ const std::string *Finder::known(const Target &target, uint64_t room_id) const {
     return rank != site->second.ranks.end() && !rank->second.address.empty() ? &rank->second.address : nullptr;
 }
 
+bool Finder::same_for_all(const Target &target) const {
+    if (is_direct(target.prefill))
+        return true;
+    const auto site = sites_.find(server_of(target.prefill));
+    return site != sites_.end() && site->second.topology && !asks_for_room(site->second, target) &&
+           (target.dp_choice == KVF_DP_GIVEN || site->second.topology->sizes.dp == 1);
+}
+
 void Finder::find(Seek &seek, uint64_t now) {
     if (is_direct(seek.target.prefill))
         return answers_.found(seek, seek.target.prefill);
@@ -163,7 +171,7 @@ void Finder::failed(Inquiry &inquiry, const Status &status, uint64_t now) {
         return;
     inquiry.why = status.sentence();
     for (const uint64_t room : inquiry.waiting)
-        if (const Seek *seek = waiter(room))
+        if (Seek *seek = waiter(room))
             answers_.delayed(*seek, inquiry.why);
 }
 

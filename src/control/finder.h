@@ -31,6 +31,7 @@ struct Seek {
     Target target;
     Waiting *where = nullptr;             // what it waits in; null: nothing
     const std::string *address = nullptr; // of the place that it waits at; null: it is not found yet
+    std::string told;                     // why it waits, as its room was told last
 };
 
 // By the room's handle. Elements stay where they are.
@@ -43,7 +44,7 @@ class Finder {
       public:
         virtual ~Answers() = default;
         virtual void found(Seek &seek, const std::string &address) = 0;
-        virtual void delayed(const Seek &seek, const std::string &why) = 0;
+        virtual void delayed(Seek &seek, const std::string &why) = 0;
         virtual void refused(Seek &seek, Cause cause) = 0;
     };
 
@@ -52,6 +53,9 @@ class Finder {
 
     // The address when it is known already, else null. Cheap: every room passes here.
     const std::string *known(const Target &target, uint64_t room_id) const;
+
+    // Whether known() says the same for every room.
+    bool same_for_all(const Target &target) const;
 
     // Answers later, or before it returns.
     void find(Seek &seek, uint64_t now);

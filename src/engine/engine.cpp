@@ -51,12 +51,14 @@ Status Engine::create(const kvf_engine_config &config, std::unique_ptr<Engine> *
     return started;
 }
 
-Engine::~Engine() { (void)shut_down(0); }
+Engine::~Engine() {
+    (void)shut_down(0);
+}
 
 Status Engine::start(const kvf_engine_config &config) {
     if (config.role < KVF_ROLE_PREFILL || config.role > KVF_ROLE_BOTH)
-        return fail(KVF_ERR_INVALID, "role is %u; expected KVF_ROLE_PREFILL (1), KVF_ROLE_DECODE (2) or KVF_ROLE_BOTH (3)",
-                    config.role);
+        return fail(KVF_ERR_INVALID,
+                    "role is %u; expected KVF_ROLE_PREFILL (1), KVF_ROLE_DECODE (2) or KVF_ROLE_BOTH (3)", config.role);
     role_ = config.role;
     rank_ = static_cast<int32_t>(config.rank);
     Status checked = config_check();
@@ -123,9 +125,9 @@ Status Engine::start_shards(const kvf_engine_config &config) {
         shard.max_unclaimed = std::max<size_t>(1, max_unclaimed_ / shards);
         shard.unclaimed_ns = waiting_ms_ * kNanosPerMilli;
         shards_.emplace_back();
-        status = ShardThread::create(shard, static_cast<uint32_t>(inbox_), *rooms_, *events_,
-                                     [this](ToControl &&message) { control_->push(std::move(message)); },
-                                     &shards_.back());
+        status = ShardThread::create(
+            shard, static_cast<uint32_t>(inbox_), *rooms_, *events_,
+            [this](ToControl &&message) { control_->push(std::move(message)); }, &shards_.back());
     }
     return status;
 }
@@ -189,9 +191,7 @@ Status Engine::shut_down(uint32_t drain_ms) {
             shard->push(EndAllRooms{{KVF_ERR_CLOSED, rank_, "the engine was closed"}, tally});
         if (ended.wait_for(std::chrono::milliseconds(drain_ms)) != std::future_status::ready)
             result = fail(KVF_ERR_BUSY, "%u rooms were not quiesced within %u ms", rooms_->open_rooms(), drain_ms);
-        control_->call([&](Control &control) {
-            control.shutdown({KVF_ERR_CLOSED, rank_, "the engine was closed"});
-        });
+        control_->call([&](Control &control) { control.shutdown({KVF_ERR_CLOSED, rank_, "the engine was closed"}); });
         control_->stop();
         for (const auto &shard : shards_)
             shard->stop();

@@ -74,7 +74,7 @@ class Engine {
 
     // In the order in which they may be destroyed from the end: shards hold links, which the control thread releases.
     MemoryPools pools_;
-    std::mutex setup_;   // of registrations and transports: one change at a time
+    std::mutex setup_; // of registrations and transports: one change at a time
     Registrations registrations_{pools_};
     std::unique_ptr<RoomTable> rooms_;
     std::unique_ptr<EventQueue> events_;

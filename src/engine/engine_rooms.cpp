@@ -107,8 +107,8 @@ Status Engine::send(RoomHandle room, std::unique_ptr<Chunk> chunk) {
     if (!shard.reserve())
         return fail(KVF_ERR_AGAIN, "the inbox of room %llu's shard holds %llu calls already",
                     static_cast<unsigned long long>(room_id), static_cast<unsigned long long>(inbox_));
-    const bool follows = chunk->last ? rooms_->claim(room, RoomTable::kLastSent)
-                                     : !rooms_->claimed(room, RoomTable::kLastSent);
+    const bool follows =
+        chunk->last ? rooms_->claim(room, RoomTable::kLastSent) : !rooms_->claimed(room, RoomTable::kLastSent);
     if (!follows) {
         shard.give_back();
         return fail(KVF_ERR_AFTER_LAST, "room %llu has had its last chunk", static_cast<unsigned long long>(room_id));

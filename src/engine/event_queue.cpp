@@ -17,13 +17,17 @@ Status EventQueue::create(uint32_t slots, std::unique_ptr<EventQueue> *out) {
 }
 
 EventQueue::EventQueue(uint32_t slots, int descriptor)
-    : mask_(std::bit_ceil(uint64_t{slots}) - 1), descriptor_(descriptor), cells_(std::make_unique<Cell[]>(mask_ + 1)),
+    : mask_(std::bit_ceil(uint64_t{slots}) - 1),
+      descriptor_(descriptor),
+      cells_(std::make_unique<Cell[]>(mask_ + 1)),
       pending_(std::make_unique<std::atomic<uint8_t>[]>(slots)) {
     for (uint64_t i = 0; i <= mask_; ++i)
         cells_[i].turn.store(i, std::memory_order_relaxed);
 }
 
-EventQueue::~EventQueue() { close(descriptor_); }
+EventQueue::~EventQueue() {
+    close(descriptor_);
+}
 
 void EventQueue::push(uint32_t slot) {
     if (pending_[slot].exchange(1, std::memory_order_seq_cst) != 0)
@@ -75,6 +79,8 @@ bool EventQueue::empty() const {
     return cells_[position & mask_].turn.load(std::memory_order_seq_cst) != position + 1;
 }
 
-void EventQueue::signal() { (void)eventfd_write(descriptor_, 1); }
+void EventQueue::signal() {
+    (void)eventfd_write(descriptor_, 1);
+}
 
 } // namespace kvf

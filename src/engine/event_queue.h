@@ -21,7 +21,8 @@ class EventQueue {
     // Shards. The slot's word has been written before.
     void push(uint32_t slot);
 
-    // Any thread: the next slot, whose word is to be read afterwards. False when there is none. Between begin() and end().
+    // Any thread: the next slot, whose word is to be read afterwards. False when there is none. Between begin() and
+    // end().
     bool pop(uint32_t *slot);
     // One caller at a time takes events. end() leaves the descriptor readable when some are left.
     void begin();
@@ -31,7 +32,7 @@ class EventQueue {
 
   private:
     struct Cell {
-        std::atomic<uint64_t> turn;   // == position: free for that push; == position + 1: filled
+        std::atomic<uint64_t> turn; // == position: free for that push; == position + 1: filled
         uint32_t slot = 0;
     };
 
@@ -41,12 +42,12 @@ class EventQueue {
     bool empty() const;
 
     const uint64_t mask_;
-    const int descriptor_;   // an eventfd
+    const int descriptor_; // an eventfd
     std::unique_ptr<Cell[]> cells_;
-    std::unique_ptr<std::atomic<uint8_t>[]> pending_;   // by slot: it is in the queue
-    alignas(64) std::atomic<uint64_t> tail_{0};         // next position to push to
-    alignas(64) std::atomic<uint64_t> head_{0};         // next position to pop from; written under the mutex
-    std::atomic<bool> armed_{true};                     // the descriptor has to be signalled for the next push
+    std::unique_ptr<std::atomic<uint8_t>[]> pending_; // by slot: it is in the queue
+    alignas(64) std::atomic<uint64_t> tail_{0};       // next position to push to
+    alignas(64) std::atomic<uint64_t> head_{0};       // next position to pop from; written under the mutex
+    std::atomic<bool> armed_{true};                   // the descriptor has to be signalled for the next push
     std::mutex taking_;
 };
 

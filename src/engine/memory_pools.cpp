@@ -40,7 +40,8 @@ Status MemoryPools::release(void *memory) {
     const std::lock_guard lock(mutex_);
     const auto pool = pools_.find(static_cast<uint8_t *>(memory));
     if (pool == pools_.end())
-        return fail(KVF_ERR_INVALID, "%p was not given by kvf_memory_alloc of this engine, or is freed already", memory);
+        return fail(KVF_ERR_INVALID, "%p was not given by kvf_memory_alloc of this engine, or is freed already",
+                    memory);
     munmap(memory, pool->second.length);
     pools_.erase(pool);
     return {};

@@ -1,5 +1,5 @@
-// Memory that kvf_memory_alloc gave out: each piece is a memfd of its own, sealed against shrinking, so that a peer which
-// maps it can never fault.
+// Memory that kvf_memory_alloc gave out: each piece is a memfd of its own, sealed against shrinking, so that a peer
+// which maps it can never fault.
 #pragma once
 
 #include "base/status.h"
@@ -17,7 +17,7 @@ class MemoryPools {
     struct Pool {
         uint8_t *base = nullptr;
         uint64_t length = 0;
-        int fd = -1;   // owned by the pools
+        int fd = -1; // owned by the pools
     };
 
     MemoryPools() = default;
@@ -38,7 +38,7 @@ class MemoryPools {
     };
 
     mutable std::mutex mutex_;
-    std::map<uint8_t *, Entry> pools_;   // by base
+    std::map<uint8_t *, Entry> pools_; // by base
 };
 
 } // namespace kvf

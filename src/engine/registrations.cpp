@@ -15,24 +15,29 @@ struct Placed {
     uintptr_t end() const { return begin() + tensor.span(); }
 };
 
-bool multiply(uint64_t a, uint64_t b, uint64_t *product) { return !__builtin_mul_overflow(a, b, product); }
+bool multiply(uint64_t a, uint64_t b, uint64_t *product) {
+    return !__builtin_mul_overflow(a, b, product);
+}
 
 Status check_shape(const kvf_tensor &in, const std::string &name, Tensor *out) {
-    const bool whole = in.rows == 0 && in.axis_begin == 0 && in.axis_count == 0 && in.axis_total == 0 && in.unit_bytes == 0;
+    const bool whole =
+        in.rows == 0 && in.axis_begin == 0 && in.axis_count == 0 && in.axis_total == 0 && in.unit_bytes == 0;
     out->rows = whole ? 1 : in.rows;
     out->axis_begin = in.axis_begin;
     out->axis_count = whole ? 1 : in.axis_count;
     out->axis_total = whole ? 1 : in.axis_total;
     out->unit_bytes = whole ? in.page_bytes : in.unit_bytes;
     if (out->rows == 0 || out->axis_count == 0 || out->unit_bytes == 0)
-        return fail(KVF_ERR_INVALID, "%s: rows %llu, axis_count %llu, unit_bytes %llu; expected none of them 0, or all five "
-                    "interval fields 0", name.c_str(), static_cast<unsigned long long>(in.rows),
+        return fail(KVF_ERR_INVALID,
+                    "%s: rows %llu, axis_count %llu, unit_bytes %llu; expected none of them 0, or all five "
+                    "interval fields 0",
+                    name.c_str(), static_cast<unsigned long long>(in.rows),
                     static_cast<unsigned long long>(in.axis_count), static_cast<unsigned long long>(in.unit_bytes));
     uint64_t end = 0;
     if (__builtin_add_overflow(out->axis_begin, out->axis_count, &end) || end > out->axis_total)
-        return fail(KVF_ERR_INVALID, "%s: the interval of %llu units from %llu is not within axis_total %llu", name.c_str(),
-                    static_cast<unsigned long long>(out->axis_count), static_cast<unsigned long long>(out->axis_begin),
-                    static_cast<unsigned long long>(out->axis_total));
+        return fail(KVF_ERR_INVALID, "%s: the interval of %llu units from %llu is not within axis_total %llu",
+                    name.c_str(), static_cast<unsigned long long>(out->axis_count),
+                    static_cast<unsigned long long>(out->axis_begin), static_cast<unsigned long long>(out->axis_total));
     uint64_t bytes = 0;
     if (!multiply(out->rows, out->axis_count, &bytes) || !multiply(bytes, out->unit_bytes, &bytes) ||
         bytes != in.page_bytes)
@@ -70,8 +75,8 @@ Status check_tensor(const kvf_tensor &in, Placed *out) {
     if (!multiply(tensor.page_count - 1, tensor.page_stride, &span) ||
         __builtin_add_overflow(span, tensor.page_bytes, &span) ||
         __builtin_add_overflow(reinterpret_cast<uintptr_t>(in.base), span, &end))
-        return fail(KVF_ERR_RANGE, "%s: %llu pages %llu bytes apart from %p wrap around the address space", name.c_str(),
-                    static_cast<unsigned long long>(tensor.page_count),
+        return fail(KVF_ERR_RANGE, "%s: %llu pages %llu bytes apart from %p wrap around the address space",
+                    name.c_str(), static_cast<unsigned long long>(tensor.page_count),
                     static_cast<unsigned long long>(tensor.page_stride), in.base);
     out->base = static_cast<uint8_t *>(in.base);
     out->memory_kind = in.memory_kind;
@@ -79,8 +84,8 @@ Status check_tensor(const kvf_tensor &in, Placed *out) {
     return check_shape(in, name, &tensor);
 }
 
-// Ranges that overlap agree when they are the same pages under two names, or interleave: the same stride, and pages that
-// lie beside each other in it.
+// Ranges that overlap agree when they are the same pages under two names, or interleave: the same stride, and pages
+// that lie beside each other in it.
 bool agree(const Placed &a, const Placed &b) {
     const Tensor &x = a.tensor;
     const Tensor &y = b.tensor;
@@ -89,7 +94,7 @@ bool agree(const Placed &a, const Placed &b) {
     if (a.base == b.base && x.page_bytes == y.page_bytes && x.page_count == y.page_count)
         return true;
     const uint64_t stride = x.page_stride;
-    const uint64_t apart = (b.begin() - a.begin()) % stride;   // of b's pages behind a's
+    const uint64_t apart = (b.begin() - a.begin()) % stride; // of b's pages behind a's
     return apart >= x.page_bytes && apart + y.page_bytes <= stride;
 }
 
@@ -101,9 +106,10 @@ Status check_overlaps(std::vector<Placed> tensors) {
         std::erase_if(open, [&](const Placed *before) { return before->end() <= tensor.begin(); });
         for (const Placed *before : open)
             if (!agree(*before, tensor))
-                return fail(KVF_ERR_OVERLAP, "%s (%p, %llu pages of %llu bytes, stride %llu) and %s (%p, %llu of %llu, stride "
-                            "%llu) share memory but not their pages", describe(before->tensor.name).c_str(),
-                            static_cast<const void *>(before->base),
+                return fail(KVF_ERR_OVERLAP,
+                            "%s (%p, %llu pages of %llu bytes, stride %llu) and %s (%p, %llu of %llu, stride "
+                            "%llu) share memory but not their pages",
+                            describe(before->tensor.name).c_str(), static_cast<const void *>(before->base),
                             static_cast<unsigned long long>(before->tensor.page_count),
                             static_cast<unsigned long long>(before->tensor.page_bytes),
                             static_cast<unsigned long long>(before->tensor.page_stride),
@@ -172,9 +178,8 @@ Status Registrations::add(std::span<const kvf_tensor> tensors, std::shared_ptr<c
         all.push_back({tensor, region.base + tensor.region_offset, region.memory_kind, region.device});
     }
     std::sort(all.begin(), all.end(), [](const Placed &a, const Placed &b) { return a.tensor.name < b.tensor.name; });
-    const auto twice = std::adjacent_find(all.begin(), all.end(), [](const Placed &a, const Placed &b) {
-        return a.tensor.name == b.tensor.name;
-    });
+    const auto twice = std::adjacent_find(
+        all.begin(), all.end(), [](const Placed &a, const Placed &b) { return a.tensor.name == b.tensor.name; });
     if (twice != all.end())
         return fail(KVF_ERR_DUPLICATE, "%s is registered twice", describe(twice->tensor.name).c_str());
     Status disjoint = check_overlaps(std::move(all));

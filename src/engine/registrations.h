@@ -1,5 +1,5 @@
-// What the engine has registered: checks new tensors, lays them into regions of memory, and makes the next version of the
-// layout. Callers' threads look up the limits of a group without a lock.
+// What the engine has registered: checks new tensors, lays them into regions of memory, and makes the next version of
+// the layout. Callers' threads look up the limits of a group without a lock.
 #pragma once
 
 #include "engine/memory_pools.h"
@@ -20,7 +20,7 @@ struct GroupLimit {
 };
 
 struct GroupLimits {
-    std::vector<GroupLimit> groups;   // sorted
+    std::vector<GroupLimit> groups; // sorted
 
     const GroupLimit *find(uint32_t group) const;
 };
@@ -43,7 +43,7 @@ class Registrations {
   private:
     const MemoryPools &pools_;
     std::shared_ptr<const Layout> layout_;
-    std::vector<std::unique_ptr<const GroupLimits>> all_limits_;   // kept: callers may be reading an older one
+    std::vector<std::unique_ptr<const GroupLimits>> all_limits_; // kept: callers may be reading an older one
     std::atomic<const GroupLimits *> limits_{nullptr};
 };
 

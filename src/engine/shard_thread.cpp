@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -43,10 +44,17 @@ Status ShardThread::create(const ShardConfig &config, uint32_t inbox, RoomTable 
 
 ShardThread::ShardThread(const ShardConfig &config, uint32_t inbox, RoomTable &table, EventQueue &events,
                          ToControlFn to_control, int wake, int fences)
-    : inbox_(inbox), table_(table), events_(events), to_control_(std::move(to_control)), wake_(wake), fences_(fences),
+    : inbox_(inbox),
+      table_(table),
+      events_(events),
+      to_control_(std::move(to_control)),
+      wake_(wake),
+      fences_(fences),
       shard_(config, table) {}
 
-ShardThread::~ShardThread() { stop(); }
+ShardThread::~ShardThread() {
+    stop();
+}
 
 void ShardThread::start() {
     // Signals are the application's business.
@@ -86,7 +94,7 @@ void ShardThread::run() {
         flush();
         if (const auto ended = shard_.take_ended())
             ended->add({});
-        if (!handled && !more)
+        if (!handled && !more && !linger())
             sleep();
     }
 }
@@ -146,6 +154,19 @@ void ShardThread::take_fired_fences() {
         shard_.fence_fired({fired[i].data.u64}, now);
     if (count > 0)
         flush();
+}
+
+// True when there is more to do.
+bool ShardThread::linger() const {
+    if (shard_.must_poll())
+        return false; // sleep() makes the pauses that a lane needs
+    const uint64_t until = monotonic_ns() + kLingerNs;
+    do {
+        if (!mailbox_.empty())
+            return true;
+        sched_yield();
+    } while (monotonic_ns() < until);
+    return false;
 }
 
 void ShardThread::sleep() {

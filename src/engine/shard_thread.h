@@ -48,16 +48,17 @@ class ShardThread {
     void flush();
     void watch(FenceWatch &&watch);
     void take_fired_fences();
+    bool linger() const;
     void sleep();
 
     const uint32_t inbox_;
     RoomTable &table_;
     EventQueue &events_;
     const ToControlFn to_control_;
-    const OwnedFd wake_;     // an eventfd
-    const OwnedFd fences_;   // an epoll of the chunks' fences
+    const OwnedFd wake_;   // an eventfd
+    const OwnedFd fences_; // an epoll of the chunks' fences
     Shard shard_;
-    std::vector<int> descriptors_;   // of lanes, while asleep
+    std::vector<int> descriptors_; // of lanes, while asleep
     std::thread thread_;
     std::atomic<bool> stop_{false};
     alignas(64) std::atomic<uint32_t> queued_{0};

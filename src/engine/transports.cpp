@@ -46,7 +46,8 @@ void Transports::deregister_from(Loaded *loaded, size_t first) {
     }
 }
 
-// Sends a message to every shard and waits for their answers. False when they have not all come in time; they may still.
+// Sends a message to every shard and waits for their answers. False when they have not all come in time; they may
+// still.
 template <typename Message>
 bool Transports::ask_shards(const std::shared_ptr<Transport> &transport, uint64_t timeout_ms, Status *result) {
     auto answer = std::make_shared<std::promise<Status>>();

@@ -1,5 +1,5 @@
-// The transports that an engine has loaded: each an instance with a lane on every shard and its handle for every region.
-// Changes are made by one caller at a time; calls into the plugins' instances are made on the control thread.
+// The transports that an engine has loaded: each an instance with a lane on every shard and its handle for every
+// region. Changes are made by one caller at a time; calls into the plugins' instances are made on the control thread.
 #pragma once
 
 #include "control/control_thread.h"
@@ -29,21 +29,21 @@ class Transports {
   private:
     struct Loaded {
         std::shared_ptr<Transport> transport;
-        std::vector<kvf_region *> regions;   // by index in the layout
+        std::vector<kvf_region *> regions; // by index in the layout
         bool leaving = false;
     };
 
     // On the control thread. Brings the handles of `loaded` up to `layout`; on failure they are as they were.
     static Status register_regions(Loaded *loaded, const Layout &layout);
     static void deregister_from(Loaded *loaded, size_t first);
-    template <typename Message> bool ask_shards(const std::shared_ptr<Transport> &transport, uint64_t timeout_ms,
-                                                Status *result);
+    template <typename Message>
+    bool ask_shards(const std::shared_ptr<Transport> &transport, uint64_t timeout_ms, Status *result);
     Status close(Loaded *loaded);
 
     const uint64_t instance_;
     ControlThread &control_;
     const std::vector<std::unique_ptr<ShardThread>> &shards_;
-    std::vector<Loaded> loaded_;   // in the order of preference
+    std::vector<Loaded> loaded_; // in the order of preference
 };
 
 } // namespace kvf

@@ -11,7 +11,7 @@
 namespace kvf {
 namespace {
 
-thread_local std::string t_sentence;
+thread_local std::string t_plugin_sentence;
 
 void host_log(int32_t level, const char *message) {
     if (message != nullptr)
@@ -20,9 +20,9 @@ void host_log(int32_t level, const char *message) {
 
 void host_fail(const char *sentence) {
     try {
-        t_sentence = sentence != nullptr ? sentence : "";
+        t_plugin_sentence = sentence != nullptr ? sentence : "";
     } catch (const std::exception &) {
-        t_sentence.clear();
+        t_plugin_sentence.clear();
     }
 }
 
@@ -42,11 +42,11 @@ const kvf_host *plugin_host() {
 }
 
 std::string take_plugin_sentence() {
-    return std::exchange(t_sentence, {});
+    return std::exchange(t_plugin_sentence, {});
 }
 
 void clear_plugin_sentence() {
-    t_sentence.clear();
+    t_plugin_sentence.clear();
 }
 
 } // namespace kvf

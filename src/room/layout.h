@@ -28,8 +28,8 @@ struct Tensor {
     uint64_t rows = 1;
     uint64_t axis_begin = 0, axis_count = 1, axis_total = 1;
     uint64_t unit_bytes = 0;
-    uint32_t region = 0;          // index into the layout's regions
-    uint64_t region_offset = 0;   // of page 0 in that region
+    uint32_t region = 0;        // index into the layout's regions
+    uint64_t region_offset = 0; // of page 0 in that region
 
     uint64_t span() const { return (page_count - 1) * page_stride + page_bytes; }
 };
@@ -40,14 +40,14 @@ struct MemoryRegion {
     uint64_t length = 0;
     uint32_t memory_kind = KVF_MEMORY_HOST;
     uint32_t device = 0;
-    int fd = -1;                  // backing memfd or dma-buf, not owned
+    int fd = -1; // backing memfd or dma-buf, not owned
     uint64_t fd_offset = 0;
 };
 
 struct Layout {
     uint64_t version = 0;
-    std::vector<Tensor> tensors;         // sorted by name
-    std::vector<MemoryRegion> regions;   // empty in a peer's layout; index == that of its keys
+    std::vector<Tensor> tensors;       // sorted by name
+    std::vector<MemoryRegion> regions; // empty in a peer's layout; index == that of its keys
 };
 
 // KVF_ERR_LAYOUT with the first field that differs and both values. Both sides must name the same tensors with the

@@ -19,24 +19,24 @@ struct TensorRoute {
     uint32_t layer = 0;
     kvf_region *local = nullptr;
     kvf_remote *remote = nullptr;
-    uint64_t local_offset = 0, remote_offset = 0;             // of the first piece of page 0, in the regions
-    uint64_t local_page_stride = 0, remote_page_stride = 0;   // from page to page
+    uint64_t local_offset = 0, remote_offset = 0;           // of the first piece of page 0, in the regions
+    uint64_t local_page_stride = 0, remote_page_stride = 0; // from page to page
     uint64_t length = 0;
     uint64_t rows = 1;
-    uint64_t local_row_stride = 0, remote_row_stride = 0;     // from piece to piece
+    uint64_t local_row_stride = 0, remote_row_stride = 0; // from piece to piece
 
     uint64_t page_bytes() const { return rows * length; }
 };
 
 struct GroupRoute {
     uint32_t group = 0;
-    uint64_t local_pages = 0, remote_pages = 0;   // the fewest of its tensors
-    std::vector<TensorRoute> tensors;             // sorted by layer
+    uint64_t local_pages = 0, remote_pages = 0; // the fewest of its tensors
+    std::vector<TensorRoute> tensors;           // sorted by layer
 };
 
 // Sender side: all that is needed to plan a chunk for a peer. Empty on the receiving side.
 struct Routes {
-    std::vector<GroupRoute> groups;   // sorted by group
+    std::vector<GroupRoute> groups; // sorted by group
 
     const GroupRoute *find(uint32_t group) const;
 };
@@ -46,18 +46,23 @@ class Link {
     // released runs on whatever thread drops the last reference; control uses it to end the peer in the transport.
     Link(uint64_t id, uint64_t instance, uint32_t rank, std::string name, std::shared_ptr<Transport> transport,
          kvf_peer *peer, std::function<void()> released)
-        : id(id), instance(instance), rank(rank), name(std::move(name)), transport(std::move(transport)), peer(peer),
+        : id(id),
+          instance(instance),
+          rank(rank),
+          name(std::move(name)),
+          transport(std::move(transport)),
+          peer(peer),
           released_(std::move(released)) {}
     Link(const Link &) = delete;
     Link &operator=(const Link &) = delete;
     ~Link() { released_(); }
 
-    const uint64_t id;         // of the connection; never used again in this engine
-    const uint64_t instance;   // of the other engine
-    const uint32_t rank;       // its global rank
-    const std::string name;    // for sentences: its name and address
+    const uint64_t id;       // of the connection; never used again in this engine
+    const uint64_t instance; // of the other engine
+    const uint32_t rank;     // its global rank
+    const std::string name;  // for sentences: its name and address
     const std::shared_ptr<Transport> transport;
-    kvf_peer *const peer;      // the transport's; valid while this Link lives
+    kvf_peer *const peer; // the transport's; valid while this Link lives
 
   private:
     std::function<void()> released_;

@@ -19,7 +19,7 @@ namespace kvf {
 // Why a room failed, and where.
 struct Cause {
     int code = KVF_OK;
-    int32_t rank = -1;      // global rank that it came from, -1: not known
+    int32_t rank = -1; // global rank that it came from, -1: not known
     std::string sentence;
 };
 
@@ -31,7 +31,7 @@ struct PageList {
 // ---------------------------------------------------------------------------------------- from callers to shards
 
 struct RoomDeadlines {
-    uint64_t bootstrap_ns = 0, waiting_ns = 0, transfer_ns = 0;   // lengths, not points in time
+    uint64_t bootstrap_ns = 0, waiting_ns = 0, transfer_ns = 0; // lengths, not points in time
 };
 
 struct OpenSender {
@@ -43,9 +43,11 @@ struct OpenSender {
 
 // Where a receiver's peer is to be found.
 struct Target {
-    std::string prefill;    // as given to kvf_room_open_receiver
+    std::string prefill; // as given to kvf_room_open_receiver
     uint32_t dp_choice = KVF_DP_BY_ROOM;
     uint32_t dp_rank = 0;
+
+    auto operator<=>(const Target &) const = default;
 };
 
 struct OpenReceiver {
@@ -81,7 +83,7 @@ class OwnedFd {
 
 struct Chunk {
     std::vector<PageList> lists;
-    uint32_t layer_begin = 0, layer_count = 0;   // count 0: all
+    uint32_t layer_begin = 0, layer_count = 0; // count 0: all
     bool last = false;
     OwnedFd fence;
     uint64_t queued_ns = 0;
@@ -112,6 +114,12 @@ struct CloseRoomDeferred {
 struct PeerFound {
     RoomHandle room;
     LinkRef link;
+    bool for_target = false; // and that of every room with the same target, until LinkRetired or LinkLost
+};
+
+// To every shard: no new rooms on this link.
+struct LinkRetired {
+    uint64_t link = 0;
 };
 
 // Something went wrong on the way to the peer and is being tried again; the sentence for when the deadline passes.
@@ -130,7 +138,7 @@ struct OfferCame {
     LinkRef link;
     RoutesRef routes;
     uint64_t room_id = 0;
-    uint64_t receiver = 0;        // the receiver's handle; a token here
+    uint64_t receiver = 0; // the receiver's handle; a token here
     uint64_t prefix_tokens = 0;
     std::vector<PageList> lists;
 };
@@ -139,13 +147,13 @@ struct OfferCame {
 struct RoomNews {
     enum Kind : uint8_t { kBegan, kSuccess, kFailed };
     Kind kind = kBegan;
-    bool drained = false;         // with kFailed: nothing of it is in flight to the receiver
+    bool drained = false; // with kFailed: nothing of it is in flight to the receiver
     Cause cause;
     uint64_t bytes = 0, segments = 0;
 };
 
 struct NewsCame {
-    uint64_t link = 0;            // Link::id
+    uint64_t link = 0; // Link::id
     uint64_t room_id = 0;
     uint64_t receiver = 0;
     RoomNews news;
@@ -159,12 +167,12 @@ struct DrainedCame {
 
 // A receiver gave the room up. Answered by Drained, once nothing of it is in flight.
 struct AbortCame {
-    LinkRef link;                 // null when the handshake never came through: then offered is false, and nobody waits
-                                  // for an answer
+    LinkRef link; // null when the handshake never came through: then offered is false, and nobody waits
+                  // for an answer
     uint64_t instance = 0;
     uint64_t room_id = 0;
     uint64_t receiver = 0;
-    bool offered = false;         // the receiver had sent its pages
+    bool offered = false; // the receiver had sent its pages
     Cause cause;
 };
 
@@ -210,8 +218,8 @@ struct EndAllRooms {
 };
 
 using ToShard = std::variant<OpenSender, OpenReceiver, Accept, SendChunk, AbortRoom, CloseRoom, CloseRoomDeferred,
-                             PeerFound, PeerDelayed, PeerRefused, OfferCame, NewsCame, DrainedCame, AbortCame, LinkLost,
-                             LinkFenced, TransportUp, TransportDown, EndAllRooms>;
+                             PeerFound, PeerDelayed, PeerRefused, LinkRetired, OfferCame, NewsCame, DrainedCame,
+                             AbortCame, LinkLost, LinkFenced, TransportUp, TransportDown, EndAllRooms>;
 
 // ----------------------------------------------------------------------------------- from shards to the control thread
 
@@ -222,11 +230,13 @@ struct SeekPeer {
     Target target;
 };
 
-// The room ended while it waited for SeekPeer's answer. Where the peer is connected it is told (AbortCame there).
+// The room does not wait for SeekPeer's answer any more. Where the peer is connected it is told (AbortCame there), if
+// told says so.
 struct ForgetPeer {
     RoomHandle room;
     uint64_t room_id = 0;
     Cause cause;
+    bool told = true;
 };
 
 struct SendOffer {

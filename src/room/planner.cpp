@@ -47,8 +47,8 @@ void append_runs(std::span<const uint32_t> local, std::span<const uint32_t> remo
     }
 }
 
-void CopyPlan::add(const GroupRoute &route, uint32_t layer_begin, uint32_t layer_count,
-                   std::span<const uint32_t> local, std::span<const uint32_t> remote) {
+void CopyPlan::add(const GroupRoute &route, uint32_t layer_begin, uint32_t layer_count, std::span<const uint32_t> local,
+                   std::span<const uint32_t> remote) {
     std::span<const TensorRoute> tensors = route.tensors;
     if (layer_count != 0) {
         const auto below = [](const TensorRoute &tensor, uint64_t layer) { return tensor.layer < layer; };

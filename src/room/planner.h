@@ -1,5 +1,5 @@
-// The planner: which bytes of a chunk go where. One idea for every parallel layout: what two ranks exchange of a page is
-// the intersection of the intervals that they hold of its axis. Runs of neighbouring pages become one piece.
+// The planner: which bytes of a chunk go where. One idea for every parallel layout: what two ranks exchange of a page
+// is the intersection of the intervals that they hold of its axis. Runs of neighbouring pages become one piece.
 #pragma once
 
 #include "room/link.h"
@@ -26,8 +26,8 @@ void append_runs(std::span<const uint32_t> local, std::span<const uint32_t> remo
 // What the transport takes in one post.
 struct BatchLimits {
     uint32_t segments = 256;
-    uint64_t bytes = 1 << 20;   // soft: a batch holds at least one piece
-    bool strided = false;       // segments may have count > 1
+    uint64_t bytes = 1 << 20; // soft: a batch holds at least one piece
+    bool strided = false;     // segments may have count > 1
 };
 
 // A chunk's copies to one receiver, made piece by piece in batches. Holds the runs of pages and a place in them, never
@@ -41,8 +41,8 @@ class CopyPlan {
 
     bool done() const { return place_.group == groups_.size(); }
 
-    // Writes the next segments to `out`, at most out.size() and limits.segments, and moves on; returns how many, and their
-    // bytes.
+    // Writes the next segments to `out`, at most out.size() and limits.segments, and moves on; returns how many, and
+    // their bytes.
     uint32_t next(std::span<kvf_segment> out, const BatchLimits &limits, uint64_t *bytes);
 
     // Moves back to behind the first `segments` of what the last next() gave, with the same limits; returns the bytes
@@ -58,8 +58,8 @@ class CopyPlan {
         size_t group = 0;
         size_t tensor = 0;
         size_t run = 0;
-        uint32_t page = 0;   // within the run
-        uint64_t row = 0;    // within the page, where rows go one by one
+        uint32_t page = 0; // within the run
+        uint64_t row = 0;  // within the page, where rows go one by one
     };
 
     // Makes the segment at `place` and moves it on; at most `bytes` long where pages can be split off.
@@ -67,7 +67,7 @@ class CopyPlan {
 
     std::vector<GroupCopies> groups_;
     Place place_;
-    Place before_;   // the place as the last next() found it
+    Place before_; // the place as the last next() found it
 };
 
 } // namespace kvf

@@ -4,14 +4,19 @@
 
 namespace kvf {
 
-ReceiverRoom::ReceiverRoom(OpenReceiver &&open, const RoomContext &context)
+ReceiverRoom::ReceiverRoom(OpenReceiver &&open, LinkRef known, const RoomContext &context)
     : Room(open.room, open.room_id, open.deadlines, context), target_(std::move(open.target)) {
     report_.prefix_tokens = open.prefix_tokens;
     file(context);
-    context.out.control.emplace_back(SeekPeer{handle(), id(), target_});
+    if (known)
+        found(std::move(known), context);
+    else
+        context.out.control.emplace_back(SeekPeer{handle(), id(), target_});
 }
 
 void ReceiverRoom::found(LinkRef link, const RoomContext &context) {
+    if (seeking_)
+        return ask_again(std::move(link), context);
     if (ended() || link_)
         return;
     link_ = std::move(link);
@@ -22,7 +27,9 @@ void ReceiverRoom::found(LinkRef link, const RoomContext &context) {
         offer(context);
 }
 
-void ReceiverRoom::refused(Cause cause, const RoomContext &context) { end(std::move(cause), true, context); }
+void ReceiverRoom::refused(Cause cause, const RoomContext &context) {
+    end(std::move(cause), true, context);
+}
 
 void ReceiverRoom::accept(Accept &&accept, const RoomContext &context) {
     if (ended() || accepted_)
@@ -45,24 +52,24 @@ bool ReceiverRoom::news(const RoomNews &news, const RoomContext &context) {
     if (!offered_)
         return false;
     switch (news.kind) {
-    case RoomNews::kBegan:
-        if (state() != KVF_STATE_WAITING)
-            return false;
-        report_.posted_ns = context.now;
-        enter(KVF_STATE_TRANSFERRING, later(context.now, deadlines_.transfer_ns), context);
-        return true;
-    case RoomNews::kSuccess:
-        report_.bytes = news.bytes;
-        report_.segments = news.segments;
-        return conclude({}, true, context);
-    case RoomNews::kFailed:
-        return conclude(news.cause, news.drained, context);
+        case RoomNews::kBegan:
+            if (state() != KVF_STATE_WAITING)
+                return false;
+            report_.posted_ns = context.now;
+            enter(KVF_STATE_TRANSFERRING, later(context.now, deadlines_.transfer_ns), context);
+            return true;
+        case RoomNews::kSuccess:
+            report_.bytes = news.bytes;
+            report_.segments = news.segments;
+            return conclude({}, true, context);
+        case RoomNews::kFailed:
+            return conclude(news.cause, news.drained, context);
     }
     return false;
 }
 
-// What the sender says of the end. One that this side gave up meanwhile stays failed, and its answer to that is still to
-// come.
+// What the sender says of the end. One that this side gave up meanwhile stays failed, and its answer to that is still
+// to come.
 bool ReceiverRoom::conclude(Cause cause, bool drained, const RoomContext &context) {
     if (quiesced())
         return false;
@@ -79,8 +86,8 @@ bool ReceiverRoom::drained(const RoomContext &context) {
 
 void ReceiverRoom::give_up(Cause cause, const RoomContext &context) {
     Cause told = cause;
-    // With a peer the answer is waited for, also by a room whose pages nobody knows: once the handle can be closed and the
-    // id opened again, no word of this room may be on its way.
+    // With a peer the answer is waited for, also by a room whose pages nobody knows: once the handle can be closed and
+    // the id opened again, no word of this room may be on its way.
     if (!end(std::move(cause), !link_, context))
         return;
     if (link_)
@@ -112,13 +119,30 @@ void ReceiverRoom::deadline_passed(const RoomContext &context) {
 }
 
 void ReceiverRoom::lost(const Cause &cause, const RoomContext &context) {
-    if (!end(cause, !offered_, context) && !quiesced() && !offered_)
-        quiesce(context);
+    end(cause, !offered_, context);
+    if (quiesced())
+        return;
+    if (!offered_)
+        return quiesce(context);
+    // A sender that lives will say on the next connection when nothing is in flight; one that died is fenced.
+    seeking_ = true;
+    context.out.control.emplace_back(SeekPeer{handle(), id(), target_});
+}
+
+void ReceiverRoom::ask_again(LinkRef link, const RoomContext &context) {
+    seeking_ = false;
+    if (quiesced() || link->instance != link_->instance)
+        return;
+    link_ = std::move(link);
+    context.out.control.emplace_back(SendAbort{link_, id(), handle(), true, cause()});
 }
 
 void ReceiverRoom::fenced(const RoomContext &context) {
-    if (ended() && !quiesced())
-        quiesce(context);
+    if (!ended() || quiesced())
+        return;
+    quiesce(context);
+    if (std::exchange(seeking_, false))
+        context.out.control.emplace_back(ForgetPeer{handle(), id(), cause(), false});
 }
 
 } // namespace kvf

@@ -7,7 +7,8 @@ namespace kvf {
 
 class ReceiverRoom : public Room {
   public:
-    ReceiverRoom(OpenReceiver &&open, const RoomContext &context);
+    // known: the peer, where the shard knows it already; else it is sought.
+    ReceiverRoom(OpenReceiver &&open, LinkRef known, const RoomContext &context);
 
     void found(LinkRef link, const RoomContext &context);
     void delayed(std::string why) { delay_ = std::move(why); }
@@ -24,17 +25,20 @@ class ReceiverRoom : public Room {
     void fenced(const RoomContext &context);
 
     const LinkRef &link() const { return link_; }
+    const Target &target() const { return target_; }
 
   private:
     void offer(const RoomContext &context);
+    void ask_again(LinkRef link, const RoomContext &context);
     bool conclude(Cause cause, bool drained, const RoomContext &context);
 
     const Target target_;
-    std::string delay_;             // why the peer is not found yet
+    std::string delay_; // why the peer is not found yet
     LinkRef link_;
     std::vector<PageList> lists_;
     bool accepted_ = false;
-    bool offered_ = false;          // the peer may write, until it says otherwise
+    bool offered_ = false; // the peer may write, until it says otherwise
+    bool seeking_ = false; // it was lost before it said so, and is sought to be asked again
 };
 
 } // namespace kvf

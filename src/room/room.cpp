@@ -7,7 +7,9 @@
 
 namespace kvf {
 
-uint64_t later(uint64_t now, uint64_t length) { return length > kNever - now ? kNever : now + length; }
+uint64_t later(uint64_t now, uint64_t length) {
+    return length > kNever - now ? kNever : now + length;
+}
 
 Room::Room(RoomHandle handle, uint64_t id, const RoomDeadlines &deadlines, const RoomContext &context)
     : deadlines_(deadlines), handle_(handle), id_(id), deadline_(later(context.now, deadlines.bootstrap_ns)) {
@@ -15,7 +17,9 @@ Room::Room(RoomHandle handle, uint64_t id, const RoomDeadlines &deadlines, const
     report_.rank = -1;
 }
 
-std::string Room::called() const { return text("room %llu", static_cast<unsigned long long>(id_)); }
+std::string Room::called() const {
+    return text("room %llu", static_cast<unsigned long long>(id_));
+}
 
 void Room::enter(uint8_t state, uint64_t deadline, const RoomContext &context) {
     state_ = state;

@@ -22,7 +22,7 @@ struct FenceWatch {
 // What a shard asks of the thread around it.
 struct ShardOutput {
     std::vector<ToControl> control;
-    std::vector<uint32_t> changed;   // slots whose word was written: waiters to wake, events to tell
+    std::vector<uint32_t> changed; // slots whose word was written: waiters to wake, events to tell
     std::vector<FenceWatch> fences;
 };
 
@@ -31,7 +31,7 @@ struct RoomContext {
     RoomTable &table;
     ShardOutput &out;
     uint64_t now = 0;
-    int32_t rank = -1;   // this engine's, the origin of what fails here
+    int32_t rank = -1; // this engine's, the origin of what fails here
 };
 
 class Room {
@@ -50,9 +50,9 @@ class Room {
     uint64_t deadline() const { return deadline_; }
 
     // The shard's notes on the room.
-    bool closing = false;               // its handle was given up: to be freed once it is quiesced
-    bool counted = false;               // its end is in the counters
-    uint64_t filed_deadline = kNever;   // as it stands in the shard's list
+    bool closing = false;             // its handle was given up: to be freed once it is quiesced
+    bool counted = false;             // its end is in the counters
+    uint64_t filed_deadline = kNever; // as it stands in the shard's list
 
   protected:
     ~Room() = default;
@@ -65,7 +65,7 @@ class Room {
     void file(const RoomContext &context) const { context.table.file(handle_, report_); }
 
     uint8_t state() const { return state_; }
-    std::string called() const;   // "room 7", for sentences
+    std::string called() const; // "room 7", for sentences
 
     const RoomDeadlines deadlines_;
     kvf_report report_{};

@@ -14,12 +14,18 @@ namespace {
 // The kernel waits on the word's low half: state, flags and code. The generation alone never changes without the state.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
-uint32_t *low_half(std::atomic<uint64_t> *word) { return reinterpret_cast<uint32_t *>(word); }
+uint32_t *low_half(std::atomic<uint64_t> *word) {
+    return reinterpret_cast<uint32_t *>(word);
+}
 
 } // namespace
 
 RoomTable::RoomTable(uint32_t capacity, uint8_t tag, uint32_t shards)
-    : capacity_(capacity), tag_(tag), shards_(shards), slots_(std::make_unique<Slot[]>(capacity)), reports_(capacity),
+    : capacity_(capacity),
+      tag_(tag),
+      shards_(shards),
+      slots_(std::make_unique<Slot[]>(capacity)),
+      reports_(capacity),
       live_of_(capacity, nullptr) {
     for (uint32_t slot = 0; slot < capacity; ++slot)
         slots_[slot].word.store(RoomWord::make(1, RoomWord::kFree, 0, KVF_OK).value, std::memory_order_relaxed);
@@ -29,9 +35,8 @@ Status RoomTable::open(RoomRole role, uint64_t room_id, const std::string &place
     const std::lock_guard lock(open_mutex_);
     const auto [live, fresh] = live_.try_emplace(LiveKey{room_id, role, place}, 0);
     if (!fresh)
-        return fail(KVF_ERR_EXISTS, "room %llu is open already as a %s%s%s",
-                    static_cast<unsigned long long>(room_id), role == RoomRole::kSender ? "sender" : "receiver",
-                    place.empty() ? "" : " at ", place.c_str());
+        return fail(KVF_ERR_EXISTS, "room %llu is open already as a %s%s%s", static_cast<unsigned long long>(room_id),
+                    role == RoomRole::kSender ? "sender" : "receiver", place.empty() ? "" : " at ", place.c_str());
     uint32_t slot = 0;
     if (!free_.empty()) {
         slot = free_.back();

@@ -19,10 +19,11 @@ namespace kvf {
 struct RoomWord {
     uint64_t value = 0;
 
-    static constexpr uint8_t kFree = 0xff;   // the state of a slot without a room
+    static constexpr uint8_t kFree = 0xff; // the state of a slot without a room
 
     static RoomWord make(uint32_t generation, uint8_t state, uint8_t flags, int code) {
-        return {uint64_t{generation} << 32 | uint64_t{static_cast<uint16_t>(-code)} << 16 | uint64_t{flags} << 8 | state};
+        return {uint64_t{generation} << 32 | uint64_t{static_cast<uint16_t>(-code)} << 16 | uint64_t{flags} << 8 |
+                state};
     }
     uint8_t state() const { return static_cast<uint8_t>(value); }
     uint8_t flags() const { return static_cast<uint8_t>(value >> 8); }
@@ -71,8 +72,8 @@ class RoomTable {
     bool claim(RoomHandle room, Once what);
     bool claimed(RoomHandle room, Once what) const;
 
-    // Makes the handle of an ended, quiesced room stale and frees its id. KVF_ERR_BUSY when it is not there yet. The slot
-    // itself is free after release().
+    // Makes the handle of an ended, quiesced room stale and frees its id. KVF_ERR_BUSY when it is not there yet. The
+    // slot itself is free after release().
     int retire(RoomHandle room);
 
     // Waits until the word differs from `seen` or the time has passed.
@@ -98,7 +99,7 @@ class RoomTable {
     struct alignas(64) Slot {
         std::atomic<uint64_t> word;
         std::atomic<uint32_t> waiters{0};
-        std::atomic<uint64_t> claims{0};   // generation in the high half, bits of Once in the low
+        std::atomic<uint64_t> claims{0}; // generation in the high half, bits of Once in the low
         std::atomic<RoomRole> role{RoomRole::kSender};
         std::atomic<uint64_t> room_id{0};
     };
@@ -129,11 +130,11 @@ class RoomTable {
     mutable std::array<std::mutex, kStripes> stripes_;
     std::vector<std::unique_ptr<kvf_report>> reports_;
 
-    std::mutex open_mutex_;   // of the four below
-    uint32_t unused_ = 0;     // slots from here on never had a room
+    std::mutex open_mutex_; // of the four below
+    uint32_t unused_ = 0;   // slots from here on never had a room
     std::vector<uint32_t> free_;
     std::unordered_map<LiveKey, uint32_t, LiveKeyHash> live_;
-    std::vector<const LiveKey *> live_of_;   // by slot, into live_; null when none
+    std::vector<const LiveKey *> live_of_; // by slot, into live_; null when none
     std::atomic<uint32_t> open_rooms_{0};
 };
 

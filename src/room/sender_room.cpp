@@ -44,10 +44,10 @@ void SenderRoom::offer(OfferCame &&offer, const RoomContext &context) {
         return reject(offer, as_told(cause()), context);
     }
     if (receivers_missing() == 0)
-        return reject(offer,
-                      {KVF_ERR_UNCLAIMED, context.rank,
-                       text("%s has its %u receivers already", called().c_str(), expected_)},
-                      context);
+        return reject(
+            offer,
+            {KVF_ERR_UNCLAIMED, context.rank, text("%s has its %u receivers already", called().c_str(), expected_)},
+            context);
 
     Receiver receiver;
     receiver.link = std::move(offer.link);
@@ -200,8 +200,10 @@ Status SenderRoom::plan_list(const Chunk &chunk, const PageList &list) {
         if (!position)
             position = pages;
         else if (*position != pages)
-            return fail(KVF_ERR_LENGTH, "%s: a chunk of layers from %u finds group %u at page %u in layer %u and at %u "
-                        "before it", called().c_str(), chunk.layer_begin, list.group, pages, layer, *position);
+            return fail(KVF_ERR_LENGTH,
+                        "%s: a chunk of layers from %u finds group %u at page %u in layer %u and at %u "
+                        "before it",
+                        called().c_str(), chunk.layer_begin, list.group, pages, layer, *position);
         if (offered->pages.size() - pages < list.pages.size())
             return fail(KVF_ERR_LENGTH, "%s: a chunk has %zu pages of group %u behind the first %u, %s offered %zu",
                         called().c_str(), list.pages.size(), list.group, pages, receivers_.front().name.c_str(),
@@ -209,8 +211,10 @@ Status SenderRoom::plan_list(const Chunk &chunk, const PageList &list) {
         pages += static_cast<uint32_t>(list.pages.size());
     }
     if (!position)
-        return fail(KVF_ERR_GROUP, "%s: a chunk of layers [%u, %llu) has pages of group %u, which has none of these "
-                    "layers", called().c_str(), chunk.layer_begin,
+        return fail(KVF_ERR_GROUP,
+                    "%s: a chunk of layers [%u, %llu) has pages of group %u, which has none of these "
+                    "layers",
+                    called().c_str(), chunk.layer_begin,
                     static_cast<unsigned long long>(chunk.layer_begin) + chunk.layer_count, list.group);
 
     for (Receiver &receiver : receivers_) {
@@ -228,12 +232,16 @@ Status SenderRoom::check_complete() const {
         const auto progress = std::find_if(progress_.begin(), progress_.end(),
                                            [&](const Progress &known) { return known.group == offered.group; });
         if (progress == progress_.end())
-            return fail(KVF_ERR_LENGTH, "%s: the last chunk is here and none had pages of group %u, of which %s offered "
-                        "%zu", called().c_str(), offered.group, receivers_.front().name.c_str(), offered.pages.size());
+            return fail(KVF_ERR_LENGTH,
+                        "%s: the last chunk is here and none had pages of group %u, of which %s offered "
+                        "%zu",
+                        called().c_str(), offered.group, receivers_.front().name.c_str(), offered.pages.size());
         for (const auto &[layer, pages] : progress->layers)
             if (pages != offered.pages.size())
-                return fail(KVF_ERR_LENGTH, "%s: the last chunk is here with %u pages of group %u in layer %u, %s offered "
-                            "%zu", called().c_str(), pages, offered.group, layer, receivers_.front().name.c_str(),
+                return fail(KVF_ERR_LENGTH,
+                            "%s: the last chunk is here with %u pages of group %u in layer %u, %s offered "
+                            "%zu",
+                            called().c_str(), pages, offered.group, layer, receivers_.front().name.c_str(),
                             offered.pages.size());
     }
     return {};
@@ -320,7 +328,9 @@ bool SenderRoom::receiver_aborted(AbortCame &&abort, const RoomContext &context)
     return true;
 }
 
-void SenderRoom::give_up(Cause cause, const RoomContext &context) { fail_room(std::move(cause), context); }
+void SenderRoom::give_up(Cause cause, const RoomContext &context) {
+    fail_room(std::move(cause), context);
+}
 
 void SenderRoom::fail_room(Cause cause, const RoomContext &context) {
     if (ended())
@@ -333,7 +343,8 @@ void SenderRoom::fail_room(Cause cause, const RoomContext &context) {
         settle(receiver, context);
 }
 
-// Brings a receiver of a room at its end up to date: how it ended, and, as soon as it is true, that nothing is in flight.
+// Brings a receiver of a room at its end up to date: how it ended, and, as soon as it is true, that nothing is in
+// flight.
 void SenderRoom::settle(Receiver &receiver, const RoomContext &context) {
     const bool drained = receiver.in_flight == 0;
     if (!receiver.told) {
@@ -356,9 +367,9 @@ void SenderRoom::deadline_passed(const RoomContext &context) {
     why.rank = context.rank;
     if (state() == KVF_STATE_BOOTSTRAPPING) {
         why.code = KVF_ERR_BOOTSTRAP;
-        why.sentence = text("%s: %zu of %u receivers offered their pages within %llu ms", called().c_str(),
-                            receivers_.size(), expected_,
-                            static_cast<unsigned long long>(deadlines_.bootstrap_ns / kNanosPerMilli));
+        why.sentence =
+            text("%s: %zu of %u receivers offered their pages within %llu ms", called().c_str(), receivers_.size(),
+                 expected_, static_cast<unsigned long long>(deadlines_.bootstrap_ns / kNanosPerMilli));
     } else if (state() == KVF_STATE_WAITING) {
         why.code = KVF_ERR_WAIT_DEADLINE;
         why.sentence = text("%s: %s within %llu ms", called().c_str(),
@@ -366,9 +377,9 @@ void SenderRoom::deadline_passed(const RoomContext &context) {
                             static_cast<unsigned long long>(deadlines_.waiting_ns / kNanosPerMilli));
     } else {
         why.code = KVF_ERR_TRANSFER_DEADLINE;
-        why.sentence = text("%s: the transfer did not end within %llu ms: %u operations in flight, %s", called().c_str(),
-                            static_cast<unsigned long long>(deadlines_.transfer_ns / kNanosPerMilli), in_flight_,
-                            last_planned_ ? "the last chunk is posted" : "the last chunk is not here");
+        why.sentence = text("%s: the transfer did not end within %llu ms: %u operations in flight, %s",
+                            called().c_str(), static_cast<unsigned long long>(deadlines_.transfer_ns / kNanosPerMilli),
+                            in_flight_, last_planned_ ? "the last chunk is posted" : "the last chunk is not here");
     }
     fail_room(std::move(why), context);
 }

@@ -55,28 +55,28 @@ class SenderRoom : public Room {
     uint32_t receivers_missing() const { return expected_ - static_cast<uint32_t>(receivers_.size()); }
 
     // The shard's notes on the room.
-    bool queued = false;      // to be looked at for something to post
-    bool draining = false;    // ended with operations in flight, which are asked to end
+    bool queued = false;   // to be looked at for something to post
+    bool draining = false; // ended with operations in flight, which are asked to end
 
   private:
     struct Receiver {
-        LinkRef link;               // null once lost
+        LinkRef link; // null once lost
         RoutesRef routes;
         uint64_t instance = 0;
-        uint64_t token = 0;         // the receiver's handle
+        uint64_t token = 0; // the receiver's handle
         std::vector<PageList> lists;
-        CopyPlan plan;              // of the chunk at the front
-        uint32_t in_flight = 0;     // operations
-        uint64_t bytes = 0, segments = 0;   // landed
-        bool told = false;          // how the room ended, or it told us
-        LinkRef owed_drained;       // to be told DRAINED when nothing is in flight to it
+        CopyPlan plan;                    // of the chunk at the front
+        uint32_t in_flight = 0;           // operations
+        uint64_t bytes = 0, segments = 0; // landed
+        bool told = false;                // how the room ended, or it told us
+        LinkRef owed_drained;             // to be told DRAINED when nothing is in flight to it
         std::string name;
     };
 
     // How many pages of a group are behind us, in each layer.
     struct Progress {
         uint32_t group = 0;
-        std::vector<std::pair<uint32_t, uint32_t>> layers;   // (layer, pages), sorted
+        std::vector<std::pair<uint32_t, uint32_t>> layers; // (layer, pages), sorted
     };
 
     Status check_offer(const Receiver &receiver) const;
@@ -92,16 +92,16 @@ class SenderRoom : public Room {
     void fail_room(Cause cause, const RoomContext &context);
     void settle(Receiver &receiver, const RoomContext &context);
 
-    const uint32_t expected_;           // receivers
-    uint32_t turned_away_ = 0;          // of those that have not offered: came too late, or gave up
+    const uint32_t expected_;  // receivers
+    uint32_t turned_away_ = 0; // of those that have not offered: came too late, or gave up
     std::vector<Receiver> receivers_;
-    std::vector<Progress> progress_;    // by group as the first offer names them
+    std::vector<Progress> progress_; // by group as the first offer names them
     std::deque<std::unique_ptr<Chunk>> chunks_;
     bool front_planned_ = false;
     bool awaiting_fence_ = false;
-    bool last_planned_ = false;         // the last chunk is planned: what is in the plans is all
+    bool last_planned_ = false; // the last chunk is planned: what is in the plans is all
     bool begun_told_ = false;
-    uint32_t in_flight_ = 0;            // operations, over all receivers
+    uint32_t in_flight_ = 0; // operations, over all receivers
 };
 
 } // namespace kvf

@@ -4,8 +4,13 @@
 
 namespace kvf {
 
+constexpr size_t kMostKnown = 1024;
+
 Shard::Shard(const ShardConfig &config, RoomTable &table)
-    : config_(config), table_(table), unclaimed_(config.max_unclaimed), early_ends_(config.max_early_ends),
+    : config_(config),
+      table_(table),
+      unclaimed_(config.max_unclaimed),
+      early_ends_(config.max_early_ends),
       segments_(config.batch.segments) {}
 
 void Shard::handle(ToShard &&message, uint64_t now) {
@@ -24,7 +29,8 @@ ReceiverRoom *Shard::receiver(RoomHandle room) {
 }
 
 // Rooms may be freed while they are visited.
-template <typename Visit> void Shard::each_sender(Visit visit) {
+template <typename Visit>
+void Shard::each_sender(Visit visit) {
     for (auto it = senders_.begin(); it != senders_.end();) {
         SenderRoom &room = *(it++)->second;
         visit(room);
@@ -32,7 +38,8 @@ template <typename Visit> void Shard::each_sender(Visit visit) {
     }
 }
 
-template <typename Visit> void Shard::each_receiver(Visit visit) {
+template <typename Visit>
+void Shard::each_receiver(Visit visit) {
     for (auto it = receivers_.begin(); it != receivers_.end();) {
         ReceiverRoom &room = *(it++)->second;
         visit(room);
@@ -67,7 +74,9 @@ void Shard::on(OpenSender &&message) {
 void Shard::on(OpenReceiver &&message) {
     counters_.rooms_opened.fetch_add(1, std::memory_order_relaxed);
     const RoomHandle handle = message.room;
-    auto owned = std::make_unique<ReceiverRoom>(std::move(message), context());
+    const auto known = known_.find(message.target);
+    LinkRef link = known == known_.end() ? nullptr : known->second;
+    auto owned = std::make_unique<ReceiverRoom>(std::move(message), std::move(link), context());
     ReceiverRoom &room = *owned;
     receivers_.emplace(handle.value, std::move(owned));
     if (closing_) {
@@ -102,7 +111,9 @@ void Shard::on(AbortRoom &&message) {
     }
 }
 
-void Shard::on(CloseRoom &&message) { erase(message.room); }
+void Shard::on(CloseRoom &&message) {
+    erase(message.room);
+}
 
 void Shard::on(CloseRoomDeferred &&message) {
     const Cause cause{KVF_ERR_ABORTED, config_.rank, "closed before its end"};
@@ -146,9 +157,23 @@ void Shard::fence_fired(RoomHandle handle, uint64_t now) {
 
 void Shard::on(PeerFound &&message) {
     if (ReceiverRoom *room = receiver(message.room)) {
+        if (message.for_target) {
+            // Callers who name ever new targets cost themselves the short cut, not memory.
+            if (known_.size() >= kMostKnown)
+                known_.clear();
+            known_[room->target()] = message.link;
+        }
         room->found(std::move(message.link), context());
         settle(*room);
     }
+}
+
+void Shard::on(LinkRetired &&message) {
+    forget_link(message.link);
+}
+
+void Shard::forget_link(uint64_t link) {
+    std::erase_if(known_, [&](const auto &entry) { return entry.second->id == link; });
 }
 
 void Shard::on(PeerDelayed &&message) {
@@ -229,6 +254,7 @@ void Shard::on(AbortCame &&message) {
 }
 
 void Shard::on(LinkLost &&message) {
+    forget_link(message.link->id);
     unclaimed_.lost(message.link);
     each_sender([&](SenderRoom &room) { room.lost(message.link, message.cause, context()); });
     each_receiver([&](ReceiverRoom &room) {
@@ -280,7 +306,9 @@ void Shard::settle_end(SenderRoom &room) {
     settle_end(static_cast<Room &>(room));
 }
 
-void Shard::settle(ReceiverRoom &room) { settle_end(room); }
+void Shard::settle(ReceiverRoom &room) {
+    settle_end(room);
+}
 
 // May free the room.
 void Shard::settle_end(Room &room) {

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,18 +24,18 @@ struct ShardConfig {
     int32_t rank = -1;
     uint32_t window_ops = 64;
     uint64_t window_bytes = 64 << 20;
-    BatchLimits batch;                   // strided is decided by each transport
+    BatchLimits batch; // strided is decided by each transport
     size_t max_unclaimed = 65536;
-    uint64_t unclaimed_ns = 0;           // how long an offer waits for its room
+    uint64_t unclaimed_ns = 0; // how long an offer waits for its room
     size_t max_early_ends = 4096;
 };
 
 // Read by any thread.
 struct ShardCounters {
     std::atomic<uint64_t> rooms_opened{0}, rooms_succeeded{0}, rooms_failed{0};
-    std::atomic<uint64_t> late_messages{0};        // for rooms or generations that are gone; dropped
-    std::atomic<uint64_t> unclaimed_dropped{0};    // offers that nobody claimed
-    std::atomic<uint64_t> stray_completions{0};    // of no operation in flight; a transport's fault
+    std::atomic<uint64_t> late_messages{0};     // for rooms or generations that are gone; dropped
+    std::atomic<uint64_t> unclaimed_dropped{0}; // offers that nobody claimed
+    std::atomic<uint64_t> stray_completions{0}; // of no operation in flight; a transport's fault
     std::atomic<uint64_t> operations{0}, segments{0}, bytes{0};
     std::atomic<uint64_t> open_unclaimed{0}, open_operations{0}, open_rooms{0};
 };
@@ -66,7 +67,7 @@ class Shard {
         std::shared_ptr<Transport> transport;
         std::unique_ptr<Lane> lane;
         uint32_t in_flight = 0;
-        std::vector<std::shared_ptr<Tally>> closing;   // to be told when the lane is closed; empty while it stays
+        std::vector<std::shared_ptr<Tally>> closing; // to be told when the lane is closed; empty while it stays
     };
 
     void on(OpenSender &&message);
@@ -79,6 +80,7 @@ class Shard {
     void on(PeerFound &&message);
     void on(PeerDelayed &&message);
     void on(PeerRefused &&message);
+    void on(LinkRetired &&message);
     void on(OfferCame &&message);
     void on(NewsCame &&message);
     void on(DrainedCame &&message);
@@ -101,8 +103,11 @@ class Shard {
     void settle_end(Room &room);
     void schedule(Room &room);
     void erase(RoomHandle room);
-    template <typename Visit> void each_sender(Visit visit);
-    template <typename Visit> void each_receiver(Visit visit);
+    void forget_link(uint64_t link);
+    template <typename Visit>
+    void each_sender(Visit visit);
+    template <typename Visit>
+    void each_receiver(Visit visit);
 
     // Offers and ends from before that are too old.
     uint64_t unclaimed_limit() const { return now_ < config_.unclaimed_ns ? 0 : now_ - config_.unclaimed_ns; }
@@ -125,23 +130,24 @@ class Shard {
     ShardOutput output_;
     ShardCounters counters_;
     uint64_t now_ = 0;
-    std::optional<Cause> closing_;   // set by EndAllRooms, as is the next
+    std::optional<Cause> closing_; // set by EndAllRooms, as is the next
     std::shared_ptr<Tally> ended_;
 
-    std::unordered_map<uint64_t, std::unique_ptr<SenderRoom>> senders_;       // by handle
+    std::unordered_map<uint64_t, std::unique_ptr<SenderRoom>> senders_; // by handle
     std::unordered_map<uint64_t, SenderRoom *> senders_by_id_;
-    std::unordered_map<uint64_t, std::unique_ptr<ReceiverRoom>> receivers_;   // by handle
-    std::set<std::pair<uint64_t, uint64_t>> deadlines_;                       // (time, handle)
+    std::unordered_map<uint64_t, std::unique_ptr<ReceiverRoom>> receivers_; // by handle
+    std::map<Target, LinkRef> known_;                                       // ready peers, by where they were sought
+    std::set<std::pair<uint64_t, uint64_t>> deadlines_;                     // (time, handle)
     Unclaimed unclaimed_;
     EarlyEnds early_ends_;
 
-    std::deque<uint64_t> ready_;                  // handles of senders that may have something to post
-    std::vector<uint64_t> stuck_;                 // of these, whose transport was full
-    std::vector<uint64_t> begun_;                 // that posted their first in this turn
-    std::vector<uint64_t> ended_in_flight_;       // that ended with operations in flight, which are to be cancelled
+    std::deque<uint64_t> ready_;            // handles of senders that may have something to post
+    std::vector<uint64_t> stuck_;           // of these, whose transport was full
+    std::vector<uint64_t> begun_;           // that posted their first in this turn
+    std::vector<uint64_t> ended_in_flight_; // that ended with operations in flight, which are to be cancelled
     std::vector<LaneSlot> lanes_;
     Operations operations_;
-    std::vector<kvf_segment> segments_;           // of the batch being posted
+    std::vector<kvf_segment> segments_; // of the batch being posted
 };
 
 } // namespace kvf

@@ -16,11 +16,11 @@ class Unclaimed {
   public:
     struct Entry {
         uint64_t room_id = 0;
-        uint64_t instance = 0;   // of the receiver's engine
+        uint64_t instance = 0; // of the receiver's engine
         uint64_t receiver = 0;
         uint64_t came_ns = 0;
-        uint64_t number = 0;     // in the order they came: many have one time
-        std::optional<OfferCame> offer;   // without it: the receiver gave up, for this cause
+        uint64_t number = 0;            // in the order they came: many have one time
+        std::optional<OfferCame> offer; // without it: the receiver gave up, for this cause
         Cause cause;
     };
 
@@ -49,12 +49,13 @@ class Unclaimed {
 
     const size_t most_;
     uint64_t next_number_ = 0;
-    Entries entries_;   // oldest first
+    Entries entries_; // oldest first
     std::unordered_multimap<uint64_t, Entries::iterator> by_room_;
 };
 
 // How sender rooms ended that failed before all of their receivers had offered, so that those are answered at once when
-// they come. The latest few, by room id; each answers as many as were missing, for what comes then is for the next room.
+// they come. The latest few, by room id; each answers as many as were missing, for what comes then is for the next
+// room.
 class EarlyEnds {
   public:
     explicit EarlyEnds(size_t most) : most_(most) {}
@@ -74,7 +75,7 @@ class EarlyEnds {
     using Ends = std::list<End>;
 
     const size_t most_;
-    Ends ends_;   // oldest first
+    Ends ends_; // oldest first
     std::unordered_map<uint64_t, Ends::iterator> by_room_;
 };
 

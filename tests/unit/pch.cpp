@@ -1,0 +1,1 @@
+// Exists for the precompiled header that goes with it.
