@@ -116,28 +116,45 @@ TEST_F(UnclaimedTest, the_offers_of_a_lost_link_go_with_it) {
     EXPECT_EQ(claimed(7), std::vector<uint64_t>{71});
 }
 
-TEST(EarlyEndsTest, the_latest_end_of_a_room_is_found_until_it_is_forgotten) {
+TEST(EarlyEndsTest, an_end_answers_as_many_receivers_as_were_missing) {
     EarlyEnds ends(2);
-    EXPECT_EQ(ends.find(7), nullptr);
-    ends.add(7, {KVF_ERR_ABORTED, 1, "first"});
-    ends.add(7, {KVF_ERR_BOOTSTRAP, 1, "second"});
-    ASSERT_NE(ends.find(7), nullptr);
-    EXPECT_EQ(ends.find(7)->sentence, "second");
+    EXPECT_FALSE(ends.answer(7, 0));
+    ends.add(7, {KVF_ERR_ABORTED, 1, "cancelled"}, 2, 10);
+    for (int i = 0; i < 2; ++i) {
+        const auto answer = ends.answer(7, 0);
+        ASSERT_TRUE(answer);
+        EXPECT_EQ(answer->sentence, "cancelled");
+    }
+    EXPECT_FALSE(ends.answer(7, 0));
+}
+
+TEST(EarlyEndsTest, the_latest_end_of_a_room_counts_until_it_is_forgotten) {
+    EarlyEnds ends(2);
+    ends.add(7, {KVF_ERR_ABORTED, 1, "first"}, 1, 10);
+    ends.add(7, {KVF_ERR_BOOTSTRAP, 1, "second"}, 2, 11);
+    EXPECT_EQ(ends.answer(7, 0)->sentence, "second");
     ends.forget(7);
-    EXPECT_EQ(ends.find(7), nullptr);
+    EXPECT_FALSE(ends.answer(7, 0));
     ends.forget(7);
 }
 
 TEST(EarlyEndsTest, the_oldest_makes_room) {
     EarlyEnds ends(2);
-    ends.add(1, {KVF_ERR_ABORTED, 1, ""});
-    ends.add(2, {KVF_ERR_ABORTED, 1, ""});
-    ends.add(1, {KVF_ERR_ABORTED, 1, "again"});
-    ends.add(3, {KVF_ERR_ABORTED, 1, ""});
-    EXPECT_EQ(ends.find(2), nullptr);
-    ASSERT_NE(ends.find(1), nullptr);
-    EXPECT_EQ(ends.find(1)->sentence, "again");
-    EXPECT_NE(ends.find(3), nullptr);
+    ends.add(1, {KVF_ERR_ABORTED, 1, ""}, 1, 10);
+    ends.add(2, {KVF_ERR_ABORTED, 1, ""}, 1, 11);
+    ends.add(1, {KVF_ERR_ABORTED, 1, "again"}, 1, 12);
+    ends.add(3, {KVF_ERR_ABORTED, 1, ""}, 1, 13);
+    EXPECT_FALSE(ends.answer(2, 0));
+    EXPECT_EQ(ends.answer(1, 0)->sentence, "again");
+    EXPECT_TRUE(ends.answer(3, 0));
+}
+
+TEST(EarlyEndsTest, an_end_that_is_too_old_answers_nobody) {
+    EarlyEnds ends(2);
+    ends.add(7, {KVF_ERR_ABORTED, 1, ""}, 2, 10);
+    EXPECT_TRUE(ends.answer(7, 9));
+    EXPECT_FALSE(ends.answer(7, 10));
+    EXPECT_FALSE(ends.answer(7, 0));
 }
 
 } // namespace
