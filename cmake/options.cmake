@@ -33,6 +33,13 @@ file(STRINGS include/kvferry/plugin.h KVF_PLUGIN_ABI_LINE REGEX "define KVF_PLUG
 string(REGEX MATCH "[0-9]+" KVF_PLUGIN_ABI_MAJOR "${KVF_PLUGIN_ABI_LINE}")
 set(KVF_PLUGIN_INSTALL_DIR ${CMAKE_INSTALL_FULL_LIBDIR}/kvferry-${KVF_PLUGIN_ABI_MAJOR})
 
+# kvf_unity(TARGET): its sources in pieces of thirty, where KVF_UNITY asks for that.
+function(kvf_unity target)
+  if(KVF_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 30)
+  endif()
+endfunction()
+
 # kvf_plugin(NAME SOURCES...): a plugin, which sees the public headers alone and exports its query alone: a unique symbol
 # of a C++ library that got out would keep it from being unloaded.
 function(kvf_plugin name)
@@ -41,6 +48,7 @@ function(kvf_plugin name)
     LIBRARY_OUTPUT_DIRECTORY ${KVF_PLUGIN_OUTPUT_DIRECTORY}
     INSTALL_RPATH ""
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/plugin.map)
+  kvf_unity(kvf_plugin_${name})
   target_include_directories(kvf_plugin_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(kvf_plugin_${name} PRIVATE kvf_warnings)
   target_link_options(kvf_plugin_${name} PRIVATE
