@@ -9,7 +9,9 @@
 namespace kvf {
 
 inline std::string fixtures(const std::string &folder) {
-    return std::string(KVF_TEST_FIXTURES) + "/" + folder;
+    std::string path = KVF_TEST_FIXTURES "/";
+    path += folder;
+    return path;
 }
 
 class PluginTest : public testing::Test {
