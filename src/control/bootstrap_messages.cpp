@@ -162,7 +162,7 @@ std::string registration_body(const RankRecord &record) {
     return json::serialize(body);
 }
 
-Status read_registration(std::string_view body, Registration *out) {
+Status read_registration(std::string_view body, RankRegistration *out) {
     json::object object;
     Status status = parse_json_object(body, &object);
     if (!status.ok())
@@ -188,7 +188,8 @@ Status read_registration(std::string_view body, Registration *out) {
     return fields.status();
 }
 
-std::string registrations_differ(const Topology &known, const json::object &known_extras, const Registration &other) {
+std::string registrations_differ(const Topology &known, const json::object &known_extras,
+                                 const RankRegistration &other) {
     const Topology &topology = other.record.topology;
     const GroupSizes &sizes = topology.sizes;
     if (sizes.tp != known.sizes.tp)

@@ -17,7 +17,7 @@ namespace kvf {
 constexpr uint32_t kMaxDpRank = kMaxRanks - 1;
 
 // What the server reads of a registration.
-struct Registration {
+struct RankRegistration {
     RankRecord record;
     // Fields that the server repeats to decode engines without a use for them, as far as the rank sent them.
     boost::json::object extras;
@@ -25,11 +25,11 @@ struct Registration {
 
 // PUT /route
 std::string registration_body(const RankRecord &record);
-Status read_registration(std::string_view body, Registration *out);
+Status read_registration(std::string_view body, RankRegistration *out);
 
 // "" when two registrations can be of one group, else which field differs and how.
 std::string registrations_differ(const Topology &known, const boost::json::object &known_extras,
-                                 const Registration &other);
+                                 const RankRegistration &other);
 
 // Replies to GET /route
 std::string topology_body(const Topology &topology, const boost::json::object &extras);

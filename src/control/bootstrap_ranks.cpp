@@ -23,7 +23,7 @@ RankPlace next_place(RankPlace place, const GroupSizes &sizes) {
 
 } // namespace
 
-std::string BootstrapRanks::add(Registration registration) {
+std::string BootstrapRanks::add(RankRegistration registration) {
     const RankPlace place = registration.record.place;
     if (!ranks_.empty()) {
         std::string difference = registrations_differ(topology_, extras_, registration);

@@ -18,7 +18,7 @@ class BootstrapRanks {
     // But a rank that is in the table already, or the group's first, has restarted with a new configuration: the
     // table starts anew with it. (The first rank counts even when it is missing from the table, so that no table
     // that was only half filled can lock the group out.)
-    std::string add(Registration registration);
+    std::string add(RankRegistration registration);
 
     bool complete() const { return !ranks_.empty() && ranks_.size() == topology_.sizes.ranks(); }
 

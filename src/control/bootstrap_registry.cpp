@@ -158,7 +158,7 @@ BootstrapRegistry::Reply BootstrapRegistry::route(std::string_view method, std::
 }
 
 BootstrapRegistry::Reply BootstrapRegistry::put_rank(std::string_view body) {
-    Registration registration;
+    RankRegistration registration;
     const Status status = read_registration(body, &registration);
     if (!status.ok())
         return plain(400, status.sentence());
