@@ -29,6 +29,13 @@ bool stopped(const kvf_peer &peer, Completion &completion) {
     return true;
 }
 
+// Where a segment is read from; null where that is not in this process's address space.
+const char *source_of(uint32_t op, const kvf_segment &segment) {
+    if (op == KVF_OP_WRITE)
+        return segment.local->base + segment.local_offset;
+    return segment.remote->pool == nullptr ? nullptr : segment.remote->data() + segment.remote_offset;
+}
+
 } // namespace
 
 Status kvf_lane::post(kvf_peer &peer, uint32_t op, const kvf_segment *segments, uint32_t count, uint64_t token,
@@ -70,17 +77,6 @@ Status kvf_lane::admit(const kvf_peer &peer, const kvf_segment *segments, uint32
     }
     return {};
 }
-
-namespace {
-
-// Where a segment is read from; null where that is not in this process's address space.
-const char *source_of(uint32_t op, const kvf_segment &segment) {
-    if (op == KVF_OP_WRITE)
-        return segment.local->base + segment.local_offset;
-    return segment.remote->pool == nullptr ? nullptr : segment.remote->data() + segment.remote_offset;
-}
-
-} // namespace
 
 void kvf_lane::copy(kvf_peer &peer, uint32_t op, const kvf_segment *segments, uint32_t count, Completion &completion) {
     uint64_t by_map = 0;

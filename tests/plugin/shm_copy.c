@@ -101,6 +101,14 @@ static void odd_lengths_at_odd_places_arrive(void **state) {
     check_both_ways(it, segments, 100);
 }
 
+static void lengths_around_a_page_at_odd_places_arrive(void **state) {
+    pair *it = *state;
+    kvf_segment segments[48];
+    for (uint32_t i = 0; i < 48; ++i)
+        segments[i] = segment_of(&it->ours, &it->link, i * 5000 + i % 7, (47 - i) * 5100 + i % 67, PAGE - 70 + i * 3);
+    check_both_ways(it, segments, 48);
+}
+
 static void zero_lengths_move_nothing_and_complete(void **state) {
     pair *it = *state;
     kvf_segment segments[] = {
@@ -355,6 +363,7 @@ int main(void) {
         EACH_WAY(first_and_last_bytes_arrive),
         EACH_WAY(whole_region_arrives),
         EACH_WAY(odd_lengths_at_odd_places_arrive),
+        EACH_WAY(lengths_around_a_page_at_odd_places_arrive),
         EACH_WAY(zero_lengths_move_nothing_and_complete),
         EACH_WAY(scattered_pages_arrive_each_at_its_place),
         EACH_WAY(strided_pieces_arrive_each_at_its_place),
