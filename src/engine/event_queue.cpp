@@ -35,6 +35,9 @@ void EventQueue::push(uint32_t slot) {
     // There is a cell: as many as slots, and each slot is in the queue at most once.
     const uint64_t position = tail_.fetch_add(1, std::memory_order_relaxed);
     Cell &cell = cells_[position & mask_];
+    // Free already, by the count; what is waited for is to see that whoever took from it has done so.
+    while (cell.turn.load(std::memory_order_acquire) != position) {
+    }
     cell.slot = slot;
     cell.turn.store(position + 1, std::memory_order_seq_cst);
     if (armed_.load(std::memory_order_seq_cst) && armed_.exchange(false, std::memory_order_seq_cst))
