@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -259,6 +260,56 @@ static void hole_in_the_peers_memory_fails_the_copy_at_its_edge(void **state) {
     pair_close(&it);
 }
 
+static void hole_in_our_memory_fails_the_copy_and_is_called_ours(void **state) {
+    (void)state;
+    const way by = {"", MEMORY_PLAIN};
+    pair it;
+    pair_open(&it, &by);
+    assert_int_equal(munmap(it.ours.memory.base + 8 * PAGE, PAGE), 0);
+    for (uint32_t op = KVF_OP_WRITE; op <= KVF_OP_READ; ++op) {
+        const kvf_segment segment = whole(&it);
+        const outcome out = transfer(&it.ours, &it.link, op, &segment, 1);
+        assert_int_equal(out.refused, KVF_OK);
+        assert_int_equal(out.status, KVF_ERR_TRANSPORT);
+        assert_true(out.bytes <= 8 * PAGE);
+        assert_non_null(strstr(out.message, "our memory"));
+    }
+    pair_close(&it);
+}
+
+/* In a child of fork: puts memory of its own where the parent, and the parent alone, has a memfd mapped. Returns how
+ * many places there were. */
+static int occupy_what_is_not_there(unsigned char *places[8]) {
+    char path[64], line[512];
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)getppid());
+    FILE *maps = fopen(path, "r");
+    while (maps != NULL && count < 8 && fgets(line, sizeof line, maps) != NULL) {
+        unsigned long begin = 0, end = 0;
+        if (strstr(line, "memfd:") == NULL || sscanf(line, "%lx-%lx", &begin, &end) != 2)
+            continue;
+        void *made = mmap((void *)begin, end - begin, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (made != MAP_FAILED)
+            places[count++] = made;
+    }
+    if (maps != NULL)
+        fclose(maps);
+    return count;
+}
+
+static int close_in_the_child(pair *it, shm_link *self, int mapped) {
+    unsigned char *places[8];
+    const int count = occupy_what_is_not_there(places);
+    link_close(self);
+    link_close(&it->link);
+    side_close(&it->ours);
+    /* What is there now is not the plugin's to unmap. */
+    for (int i = 0; i < count; ++i)
+        *places[i] = 1;
+    return mapped && count < 2;
+}
+
 static void close_in_a_child_of_fork_leaves_the_parents_instance_open(void **state) {
     const way *by = *state;
     pair it;
@@ -267,12 +318,8 @@ static void close_in_a_child_of_fork_leaves_the_parents_instance_open(void **sta
     link_open(&self, &it.ours, &it.ours.address, &it.ours.key);
     const pid_t pid = fork();
     assert_true(pid >= 0);
-    if (pid == 0) {
-        link_close(&self);
-        link_close(&it.link);
-        side_close(&it.ours);
-        _exit(0);
-    }
+    if (pid == 0)
+        _exit(close_in_the_child(&it, &self, by->kind == MEMORY_SEALED && strcmp(by->options, "cma=only") != 0));
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
@@ -308,6 +355,7 @@ int main(void) {
         EACH_WAY(instance_of_the_same_process_is_fenced_once_it_is_closed),
         EACH_WAY(close_in_a_child_of_fork_leaves_the_parents_instance_open),
         cmocka_unit_test(hole_in_the_peers_memory_fails_the_copy_at_its_edge),
+        cmocka_unit_test(hole_in_our_memory_fails_the_copy_and_is_called_ours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
