@@ -1,5 +1,5 @@
 // Lines of words between the two processes of a benchmark, over a socket. Nothing here waits for ever, and the end of
-// the other process is an error with its last words.
+// the other process, which says itself why, is a failure.
 #pragma once
 
 #include <charconv>
@@ -20,7 +20,7 @@ class Channel {
     ~Channel();
 
     void say(const std::string &line);
-    // The next line. With "error SENTENCE" the other process says why it gives up: that is thrown here.
+    // The next line.
     std::string hear();
     // The next line, which must begin with the word; what follows it.
     std::string hear(std::string_view word);

@@ -10,9 +10,14 @@ namespace {
 
 constexpr uint32_t kPages = 64;
 
-struct Latency {
-    // From the open at the decode side, where the prefill side is ready, and from the send, where the decode side is.
-    Pairs from_open, from_send;
+// When a room that the prefill side is ready for reached what, in nanoseconds.
+struct Steps {
+    uint64_t opened = 0;  // the call
+    uint64_t taken = 0;   // by the decode side's shard
+    uint64_t offered = 0; // the prefill side's shard knows the pages
+    uint64_t copied = 0;
+    uint64_t told = 0; // the decode side's shard knows of the end
+    uint64_t seen = 0; // the call that waits returned
 };
 
 kvf_tensor pages_of(Engine &engine) {
@@ -36,7 +41,7 @@ class DecodeSide {
         address_ = channel_.hear("address");
     }
 
-    void measure_from_open(uint64_t rooms, Pairs &pairs);
+    void measure_from_open(uint64_t rooms, Pairs &pairs, std::vector<Steps> &steps);
     void measure_from_send(uint64_t rooms, Pairs &pairs);
 
   private:
@@ -53,20 +58,29 @@ class DecodeSide {
     uint64_t next_id_ = 1;
 };
 
-void DecodeSide::measure_from_open(uint64_t rooms, Pairs &pairs) {
+void DecodeSide::measure_from_open(uint64_t rooms, Pairs &pairs, std::vector<Steps> &steps) {
     channel_.say("ahead " + join({next_id_, rooms}));
     channel_.hear("opened");
-    for (uint64_t i = 0; i < rooms; ++i) {
+    std::vector<Steps> measured(rooms);
+    for (Steps &room_steps : measured) {
         const double trip = round_trip(channel_);
-        const uint64_t begin = now_ns();
+        room_steps.opened = now_ns();
         const kvf_room room = open(next_id_++);
         engine_.wait_success(room);
-        const uint64_t end = now_ns();
+        room_steps.seen = now_ns();
+        const kvf_report report = engine_.report(room);
+        room_steps.taken = report.opened_ns;
+        room_steps.told = report.ended_ns;
         engine_.close(room);
-        pairs.add(static_cast<double>(end - begin) / 1000, trip / 1000);
+        pairs.add(static_cast<double>(room_steps.seen - room_steps.opened) / 1000, trip / 1000);
     }
     channel_.say("close");
-    channel_.hear("closed");
+    const std::vector<uint64_t> told = numbers(channel_.hear("closed"));
+    for (size_t i = 0; i < measured.size(); ++i) {
+        measured[i].offered = told.at(2 * i);
+        measured[i].copied = told.at(2 * i + 1);
+    }
+    steps.insert(steps.end(), measured.begin(), measured.end());
 }
 
 void DecodeSide::measure_from_send(uint64_t rooms, Pairs &pairs) {
@@ -110,13 +124,17 @@ class PrefillSide {
         channel_.say("sent " + join({begin}));
     }
 
+    // Says of each room when its pages were known and when they were copied.
     void close() {
+        std::vector<uint64_t> times_ns;
         for (const kvf_room room : open_) {
             engine_.wait_success(room);
+            const kvf_report report = engine_.report(room);
+            times_ns.insert(times_ns.end(), {report.waiting_ns, report.landed_ns});
             engine_.close(room);
         }
         open_.clear();
-        channel_.say("closed");
+        channel_.say("closed " + join(times_ns));
     }
 
   private:
@@ -135,6 +153,24 @@ void add(Report &report, const std::string &name, const Pairs &pairs) {
     report.add(name + ".p99", percentile(pairs.values(), 0.99), "us");
 }
 
+void add_steps(Report &report, const std::vector<Steps> &steps) {
+    static constexpr struct {
+        const char *name;
+        uint64_t Steps::*from;
+        uint64_t Steps::*to;
+    } kSteps[] = {
+        {"taken", &Steps::opened, &Steps::taken},    {"offered", &Steps::taken, &Steps::offered},
+        {"copied", &Steps::offered, &Steps::copied}, {"told", &Steps::copied, &Steps::told},
+        {"seen", &Steps::told, &Steps::seen},
+    };
+    for (const auto &step : kSteps) {
+        std::vector<double> samples;
+        for (const Steps &room : steps)
+            samples.push_back(static_cast<double>(room.*step.to - room.*step.from) / 1000);
+        report.add(text("rooms.latency.from_open.%s", step.name), median(std::move(samples)), "us");
+    }
+}
+
 } // namespace
 
 void measure_room_latency(const RoomsOptions &options, Report &report) {
@@ -145,16 +181,21 @@ void measure_room_latency(const RoomsOptions &options, Report &report) {
     const int rounds = options.quick ? 2 : 20;
     progress("one room at a time between two processes, %llu in all",
              static_cast<unsigned long long>(2 * rooms * static_cast<uint64_t>(rounds)));
-    Pairs warm_up;
-    decode.measure_from_open(rooms, warm_up);
-    Latency latency;
+    Pairs from_open, from_send;
+    std::vector<Steps> steps;
+    {
+        Pairs warm_up;
+        std::vector<Steps> warm_up_steps;
+        decode.measure_from_open(rooms, warm_up, warm_up_steps);
+    }
     for (int i = 0; i < rounds; ++i) {
-        decode.measure_from_open(rooms, latency.from_open);
-        decode.measure_from_send(rooms, latency.from_send);
+        decode.measure_from_open(rooms, from_open, steps);
+        decode.measure_from_send(rooms, from_send);
     }
     prefill.finish();
-    add(report, "rooms.latency.from_open", latency.from_open);
-    add(report, "rooms.latency.from_send", latency.from_send);
+    add(report, "rooms.latency.from_open", from_open);
+    add_steps(report, steps);
+    add(report, "rooms.latency.from_send", from_send);
 }
 
 void serve_rooms(Channel &channel) {

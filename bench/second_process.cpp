@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 
 #include "benchmarks.h"
 
@@ -117,18 +118,12 @@ int run_second_process(const std::string &name, int parent) {
     if (getsockopt(kChannelFd, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
         fail("this command is for `kvferry bench` to start, not for people");
     Channel channel(kChannelFd);
-    try {
-        for (const Job &job : kJobs) {
-            if (job.name == name) {
-                job.serve(channel);
-                return 0;
-            }
-        }
+    const auto *const job =
+        std::find_if(std::begin(kJobs), std::end(kJobs), [&](const Job &known) { return known.name == name; });
+    if (job == std::end(kJobs))
         fail("there is no job %s", name.c_str());
-    } catch (const std::exception &error) {
-        channel.say(std::string("error ") + error.what());
-        return 1;
-    }
+    job->serve(channel);
+    return 0;
 }
 
 } // namespace bench

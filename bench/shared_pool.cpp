@@ -5,12 +5,19 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "channel.h"
 #include "engine.h"
 
 namespace bench {
+
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+} // namespace
 
 SharedPool::SharedPool(size_t bytes) : fd_(memfd_create("kvferry-bench", MFD_CLOEXEC)), size_(bytes) {
     if (fd_ < 0)
@@ -48,16 +55,19 @@ std::string SharedPool::name() const {
     return join({static_cast<uint64_t>(fd_), size_});
 }
 
-OwnPool::OwnPool(size_t bytes) : size_(bytes) {
-    void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+OwnPool::OwnPool(size_t bytes, KernelPages pages) : size_(bytes + kHugePage) {
+    void *mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED)
-        fail("mapping %zu bytes: %s", bytes, std::strerror(errno));
-    data_ = static_cast<char *>(mapped);
+        fail("mapping %zu bytes: %s", size_, std::strerror(errno));
+    mapped_ = static_cast<char *>(mapped);
+    data_ = mapped_ + (kHugePage - reinterpret_cast<uintptr_t>(mapped_) % kHugePage) % kHugePage;
+    // Refused where the kernel has no huge pages at all: small ones then.
+    (void)madvise(mapped_, size_, pages == KernelPages::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     touch(data_, bytes);
 }
 
 OwnPool::~OwnPool() {
-    munmap(data_, size_);
+    munmap(mapped_, size_);
 }
 
 } // namespace bench

@@ -31,10 +31,13 @@ class SharedPool {
     size_t size_ = 0;
 };
 
+enum class KernelPages { small, huge };
+
 // Anonymous memory of this process alone, touched: what an engine brings that does not ask the library for memory.
+// Huge pages are asked for; whether the kernel has some is its own matter.
 class OwnPool {
   public:
-    explicit OwnPool(size_t bytes);
+    OwnPool(size_t bytes, KernelPages pages);
     OwnPool(const OwnPool &) = delete;
     OwnPool &operator=(const OwnPool &) = delete;
     ~OwnPool();
@@ -42,8 +45,9 @@ class OwnPool {
     char *data() const { return data_; }
 
   private:
-    char *data_ = nullptr;
-    size_t size_;
+    char *mapped_ = nullptr;
+    char *data_ = nullptr; // in the mapping, at a huge page's boundary
+    size_t size_;          // of the mapping
 };
 
 } // namespace bench

@@ -14,6 +14,17 @@ std::string size_name(size_t bytes) {
     return bytes >= kMiB ? text("%zu_MiB", bytes / kMiB) : text("%zu_KiB", bytes / 1024);
 }
 
+const char *name_of(PoolMemory memory) {
+    switch (memory) {
+        case PoolMemory::own_huge:
+            return "own";
+        case PoolMemory::own_small:
+            return "own_small";
+        default:
+            return "mapped";
+    }
+}
+
 // One kind of memory: the second process, the pools of both, and a round of everything.
 class Trial {
   public:
@@ -28,14 +39,14 @@ class Trial {
 
     ShmPlan plan_;
     Channel &channel_;
-    SharedPool target_; // of the other process's memcpy
+    SharedPool target_; // of the other process's memcpy, where it maps this one's memory
     ShmSide side_;
     std::string address_;
     uint64_t next_id_ = 1;
 };
 
 Trial::Trial(const ShmPlan &plan, Channel &channel)
-    : plan_(plan), channel_(channel), target_(plan.pool_bytes), side_(plan, KVF_ROLE_DECODE) {
+    : plan_(plan), channel_(channel), target_(plan.own() ? 1 : plan.pool_bytes), side_(plan, KVF_ROLE_DECODE) {
     channel_.say("begin " + plan.words() + " " + target_.name());
     address_ = channel_.hear("address");
 }
@@ -64,13 +75,13 @@ void Trial::measure(size_t group, Pairs &pairs) {
     pairs.add(room, by_memcpy(group));
 }
 
-void measure_memory(bool own, const ShmOptions &options, Report &report) {
+void measure_memory(PoolMemory memory, const ShmOptions &options, Report &report) {
     ShmPlan plan;
-    plan.own_memory = own;
+    plan.memory = memory;
     plan.pool_bytes = (options.quick ? 16 : size_t{options.pool_mib}) * kMiB;
     if (plan.pool_bytes < *std::max_element(plan.page_bytes.begin(), plan.page_bytes.end()))
         fail("a pool of %u MiB is smaller than a page", options.pool_mib);
-    const char *kind = own ? "own" : "mapped";
+    const char *kind = name_of(memory);
     progress("%s memory: filling pools of %zu MiB", kind, plan.pool_bytes / kMiB);
     SecondProcess prefill("shm");
     std::vector<Pairs> pairs(plan.page_bytes.size());
@@ -99,8 +110,8 @@ void measure_memory(bool own, const ShmOptions &options, Report &report) {
 } // namespace
 
 void run_shm(const ShmOptions &options, Report &report) {
-    for (const bool own : {false, true})
-        measure_memory(own, options, report);
+    for (const PoolMemory memory : {PoolMemory::mapped, PoolMemory::own_huge, PoolMemory::own_small})
+        measure_memory(memory, options, report);
 }
 
 } // namespace bench

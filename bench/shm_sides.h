@@ -13,13 +13,19 @@
 
 namespace bench {
 
+// Whose the pools are: the library's, which the other process maps, or the caller's, in small or huge pages.
+enum class PoolMemory { mapped, own_small, own_huge };
+
 struct ShmPlan {
-    bool own_memory = false;                                                // the caller's, else the library's
+    PoolMemory memory = PoolMemory::mapped;
     size_t pool_bytes = 0;                                                  // of each group
     std::vector<size_t> page_bytes = {4 << 10, 1 << 20, 4 << 20, 16 << 20}; // by group
 
+    bool own() const { return memory != PoolMemory::mapped; }
+    KernelPages kernel_pages() const { return memory == PoolMemory::own_huge ? KernelPages::huge : KernelPages::small; }
+
     // As the other process is told.
-    std::string words() const { return join({own_memory ? 1u : 0u, pool_bytes}); }
+    std::string words() const { return join({static_cast<uint64_t>(memory), pool_bytes}); }
 };
 
 class ShmSide {

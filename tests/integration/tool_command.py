@@ -117,7 +117,7 @@ class Bench(unittest.TestCase):
 
     def test_shm(self):
         figures = self.figures("shm")
-        for kind in ("mapped", "own"):
+        for kind in ("mapped", "own", "own_small"):
             self.assertLessEqual({f"shm.{kind}.{size}" for size in ("4_KiB", "1_MiB", "4_MiB", "16_MiB")}, set(figures))
 
     def test_serving_finds_every_room_and_page_right(self):
