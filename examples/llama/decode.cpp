@@ -45,10 +45,11 @@ class Decode {
             while (const auto line = requests_.next())
                 take_request(*line);
             engine_.take_events([this](const kvf_event &event) { take_event(event); });
+            decode_one_token_each();
+            // Behind all that gives pages back, so that none are free while rooms wait for them in poll.
             full_ = false;
             accept_rooms();
             open_rooms();
-            decode_one_token_each();
         }
         engine_.close();
     }

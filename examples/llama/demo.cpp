@@ -11,7 +11,6 @@ namespace llama {
 namespace {
 
 constexpr uint32_t kPromptTokens = 256, kAnswerTokens = 32; // generated when not told how many
-constexpr size_t kPoolBytes = size_t{256} << 20;            // at most, a side; rooms beyond it wait for pages
 
 std::string given_or_own(const std::string &given, const char *own) {
     return given.empty() ? find_model_file(own) : given;
@@ -79,7 +78,8 @@ uint32_t Demo::pool_pages(const std::vector<uint32_t> &rooms) const {
         sum += pages;
     const size_t page_bytes = sizeof(float) * kPageTokens * static_cast<size_t>(model_.config().kv_dim()) *
                               static_cast<size_t>(model_.config().layers) * 2;
-    const uint64_t most = std::max<uint64_t>(kPoolBytes / page_bytes, *std::max_element(rooms.begin(), rooms.end()));
+    const uint64_t most =
+        std::max<uint64_t>(options_.pool_bytes / page_bytes, *std::max_element(rooms.begin(), rooms.end()));
     return static_cast<uint32_t>(std::min(sum + sum / 4 + 1, most));
 }
 
@@ -97,8 +97,8 @@ std::vector<Outcome> Demo::run_split(const std::vector<Request> &requests) {
     const auto longer = std::count_if(requests.begin(), requests.end(), [this](const Request &request) {
         return request.prompt.size() > options_.chunk_tokens;
     });
-    progress(text("%zu rooms at the same time, %td of them longer than a chunk of %u tokens", requests.size(),
-                  static_cast<ptrdiff_t>(longer), options_.chunk_tokens));
+    progress(text("rooms at the same time: %zu, longer than a chunk of %u tokens: %td", requests.size(),
+                  options_.chunk_tokens, static_cast<ptrdiff_t>(longer)));
     std::vector<Outcome> outcomes = router.run(requests);
     router.close();
 

@@ -51,6 +51,7 @@ class Prefill {
             while (const auto line = requests_.next())
                 take_request(*line);
             engine_.take_events([this](const kvf_event &event) { take_event(event); });
+            // Behind all that gives pages back, so that none are free while rooms wait for them in poll.
             full_ = false;
             open_rooms();
             advance_one_room();
