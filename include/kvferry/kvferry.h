@@ -67,7 +67,7 @@ extern "C" {
     X(ERR_ABORTED, -28, "aborted on this side")                                     \
     X(ERR_WAIT_DEADLINE, -29, "the deadline for the transfer to begin passed")      \
     X(ERR_TRANSFER_DEADLINE, -30, "the deadline for the transfer passed")           \
-    X(ERR_UNCLAIMED, -31, "nobody on the prefill side claimed the room")            \
+    X(ERR_UNCLAIMED, -31, "no room of the prefill side took the offer")             \
     X(ERR_TIMEOUT, -32, "the wait ended before the room did")                       \
     X(ERR_BOOTSTRAP, -40, "the peer could not be found before the deadline")        \
     X(ERR_PEER_LOST, -41, "connection to the peer lost")                            \
@@ -176,8 +176,9 @@ KVF_API const char *kvf_engine_address(kvf_engine *engine);
 /* Loads a transport plugin by name and opens an instance of it; options are the plugin's own, "key=value,key=value".
  * May block as long as the plugin takes to load and open. Transports are preferred in the order they were loaded.
  * KVF_ERR_NO_TRANSPORT or KVF_ERR_PLUGIN_ABI: the sentence lists every file looked at and why it was refused.
- * KVF_ERR_EXISTS: it is loaded. KVF_ERR_OPTION: the sentence names the option. A name of the form "fault+shm" loads
- * the decorator fault over the transport shm. */
+ * KVF_ERR_EXISTS: it is loaded. KVF_ERR_OPTION: the sentence names the option. KVF_ERR_INVALID: no plugin can have that
+ * name. KVF_ERR_UNSUPPORTED: the plugin is of another kind. A name of the form "fault+shm" loads the decorator fault
+ * over the transport shm. */
 KVF_API int kvf_engine_load_transport(kvf_engine *engine, const char *name, const char *options);
 
 /* Unloads it: new rooms no longer use it; blocks up to drain_ms until its rooms have ended and its peers are gone.
@@ -256,7 +257,8 @@ typedef struct kvf_room_status {
 typedef struct kvf_sender_options {
     uint32_t struct_size;
     uint32_t receivers;    /* decode engines that will claim this room [1], at most 64 */
-    uint32_t bootstrap_ms; /* until every receiver has offered its pages; 0: the engine's waiting_ms */
+    uint32_t bootstrap_ms; /* until every receiver has offered its pages, then KVF_ERR_BOOTSTRAP; 0: the engine's
+                              waiting_ms */
     uint32_t waiting_ms;   /* 0: the engine's */
     uint32_t transfer_ms;  /* 0: the engine's */
     uint32_t priority;     /* 0; others are KVF_ERR_UNSUPPORTED */
@@ -281,12 +283,15 @@ typedef struct kvf_receiver_options {
 } kvf_receiver_options;
 
 /* Prefill: opens room_id for sending. Its state is Bootstrapping until every receiver's offer has come (which may
- * have been before). options may be NULL. KVF_ERR_EXISTS: a live sender has that id. KVF_ERR_FULL, KVF_ERR_AGAIN. */
+ * have been before); more receivers than it was opened for are told KVF_ERR_UNCLAIMED. options may be NULL.
+ * KVF_ERR_EXISTS: a live sender has that id. KVF_ERR_FULL: every slot has a room. KVF_ERR_AGAIN: a shard's inbox is
+ * full, or closed rooms are still being freed. */
 KVF_API int kvf_room_open_sender(kvf_engine *engine, uint64_t room_id, const kvf_sender_options *options,
                                  kvf_room *room);
 
 /* Decode: opens room_id at the prefill side: "host:port" of its bootstrap server, or an engine's own control address
- * (kvf_engine_address). KVF_ERR_EXISTS: a live receiver has that id at that prefill. KVF_ERR_FULL, KVF_ERR_AGAIN. */
+ * (kvf_engine_address). KVF_ERR_EXISTS: a live receiver has that id at that prefill. KVF_ERR_FULL and
+ * KVF_ERR_AGAIN as above. */
 KVF_API int kvf_room_open_receiver(kvf_engine *engine, const char *prefill, uint64_t room_id,
                                    const kvf_receiver_options *options, kvf_room *room);
 
@@ -400,7 +405,8 @@ typedef struct kvf_event {
 } kvf_event;
 
 /* Takes up to capacity events; returns their number (0 when timeout_ms has passed) or a negative status. Blocks up to
- * timeout_ms; 0 does not block. Each change of a room is seen by one caller. stride is sizeof(kvf_event). */
+ * timeout_ms; 0 does not block. Each change of a room is seen by one caller; of a room that was closed nothing more is
+ * told. stride is sizeof(kvf_event). */
 KVF_API int kvf_engine_events(kvf_engine *engine, kvf_event *events, size_t capacity, size_t stride,
                               uint32_t timeout_ms);
 
@@ -438,7 +444,9 @@ typedef struct kvf_config_entry {
     char source[40]; /* "default", "environment", "environment (does not parse)" */
 } kvf_config_entry;
 
-/* Fills up to capacity entries of the configuration table; returns how many there are, or a negative status. */
+/* Fills up to capacity entries of the configuration table; returns how many there are, or a negative status. Of this
+ * listing and the two below: stride is the caller's sizeof of an entry, and what an entry has beyond that is left out.
+ */
 KVF_API int kvf_config_list(kvf_config_entry *entries, size_t capacity, size_t stride);
 
 enum {

@@ -24,6 +24,7 @@
  *    other thread at a time, at the same time as calls on lanes; a peer or key is destroyed only when no lane has an
  *    operation of it in flight or will post one. fence may come while lanes post to that peer;
  *  - no call blocks on a peer for longer than it takes to try, except wait;
+ *  - a region is deregistered when no peer posts at it any more, though peers may still hold keys of it;
  *  - a call that fails returns a negative KVF_ERR_… and first words the reason with host->fail;
  *  - no exit, abort, signal handler or exception; descriptors are close-on-exec.
  */
@@ -112,7 +113,9 @@ typedef struct kvf_peer_params {
 
 enum { KVF_OP_WRITE = 1, KVF_OP_READ = 2 };
 
-/* count pieces of length bytes; piece i lies at local_offset + i * local_stride of the local region and at
+/* Segments and completions come in plain arrays: within a major they do not change.
+ *
+ * count pieces of length bytes; piece i lies at local_offset + i * local_stride of the local region and at
  * remote_offset + i * remote_stride of the remote one. The host sends none that leaves either region; the transport
  * checks all the same (KVF_ERR_RANGE) and never relies on it. */
 typedef struct kvf_segment {
@@ -128,7 +131,8 @@ typedef struct kvf_segment {
 
 typedef struct kvf_completion {
     uint64_t token; /* as given to post */
-    int32_t status; /* KVF_OK, KVF_ERR_TRANSPORT, KVF_ERR_CANCELLED, … */
+    int32_t status; /* KVF_OK, KVF_ERR_TRANSPORT, KVF_ERR_CANCELLED, KVF_ERR_PERMISSION; KVF_ERR_PEER_LOST and
+                       KVF_ERR_PEER_CLOSED when the transport knows the peer to be gone */
     uint32_t reserved;
     uint64_t bytes;      /* moved for certain */
     const char *message; /* NULL, or why it failed; valid until the next call on the lane */
@@ -162,8 +166,9 @@ typedef struct kvf_transport_ops {
     int (*lane_open)(kvf_instance *instance, uint32_t shard, kvf_lane **lane);
     void (*lane_close)(kvf_lane *lane); /* nothing is in flight on it */
 
-    /* Starts one operation of the first *accepted of count segments. KVF_OK with *accepted 0: full, try again after a
-     * completion. A negative status: the first segment can't be posted, nothing was accepted. */
+    /* Starts one operation of the first *accepted of count segments, which are one or more. KVF_OK with *accepted 0:
+     * full, try again after a completion. A negative status: the first segment can't be posted, nothing was accepted.
+     */
     int (*post)(kvf_lane *lane, kvf_peer *peer, uint32_t op, const kvf_segment *segments, uint32_t count,
                 uint64_t token, uint32_t *accepted);
     /* Drives the lane; fills up to capacity completions and returns their number. */
@@ -174,14 +179,16 @@ typedef struct kvf_transport_ops {
     /* KVF_CAP_WAIT: blocks until poll may have something, or timeout_ms. */
     int (*wait)(kvf_lane *lane, uint32_t timeout_ms);
     /* KVF_CAP_EVENT_FD: readable when poll may have something. Belongs to the lane. arm is called before each sleep:
-     * KVF_ERR_BUSY means poll again first. */
+     * KVF_ERR_BUSY means poll again first; NULL for a transport that has nothing to arm. */
     int (*event_fd)(kvf_lane *lane);
     int (*arm)(kvf_lane *lane);
-    /* KVF_CAP_CANCEL: asks for an early end of an operation, which still ends by its completion. */
+    /* KVF_CAP_CANCEL: asks for an early end of an operation, which still ends by its completion. KVF_ERR_INVALID: no
+     * operation with that token is in flight. */
     int (*cancel)(kvf_lane *lane, uint64_t token);
     /* KVF_CAP_FENCE: when it returns KVF_OK, no operation of this peer touches our memory any more, none of ours
      * touches the peer's, and none ever will; ours in flight complete as KVF_ERR_CANCELLED. KVF_ERR_BUSY: not to be had
-     * now (a live writer that maps our memory); ask again. */
+     * now (a live writer that maps our memory), ask again. Whatever it returns, posts to the peer fail
+     * from then on. */
     int (*fence)(kvf_peer *peer);
     /* Fills up to capacity counters, returns how many there are. Any thread. */
     int (*counters)(kvf_instance *instance, kvf_counter *counters, size_t capacity);
