@@ -120,12 +120,21 @@ Status read_element(const T *array, size_t stride, size_t index, const char *nam
     return read_bytes(reinterpret_cast<const char *>(array) + index * stride, stride, name, out);
 }
 
-// Fills the caller's struct as far as it goes; its struct_size stays.
+// Whether a struct of the caller's can be filled.
 template <typename T>
-Status write_struct(const T &value, const char *name, T *out) {
+Status check_struct(const T *out, const char *name) {
     if (out->struct_size < 2 * sizeof(uint32_t) || out->struct_size > kMaxStruct)
         return fail(KVF_ERR_INVALID, "%s: struct_size is %u; expected sizeof(%s), which is %zu", name, out->struct_size,
                     name, sizeof(T));
+    return {};
+}
+
+// Fills the caller's struct as far as it goes; its struct_size stays.
+template <typename T>
+Status write_struct(const T &value, const char *name, T *out) {
+    Status fits = check_struct(out, name);
+    if (!fits.ok())
+        return fits;
     const uint32_t size = out->struct_size;
     std::memcpy(out, &value, std::min<size_t>(size, sizeof value));
     out->struct_size = size;

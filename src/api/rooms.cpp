@@ -153,7 +153,8 @@ int kvf_room_send(kvf_engine *engine, kvf_room room, const kvf_chunk *chunk) {
 }
 
 int kvf_room_poll(kvf_engine *engine, kvf_room room, kvf_room_status *status) {
-    if (engine && engine->forks == kvf::forks() && status && status->struct_size >= sizeof *status) [[likely]] {
+    if (engine && engine->forks == kvf::forks() && status && status->struct_size >= sizeof *status &&
+        status->struct_size <= kvf::kMaxStruct) [[likely]] {
         RoomWord word;
         if (engine->rooms->load({room.value}, &word) == KVF_OK) [[likely]] {
             status->state = word.state();
@@ -196,6 +197,12 @@ int kvf_room_poll_many(kvf_engine *engine, const kvf_room *rooms, uint32_t *stat
 
 int kvf_room_wait(kvf_engine *engine, kvf_room room, uint32_t timeout_ms, kvf_room_status *status) {
     return kvf::on_engine(engine, [&](kvf::Engine &known) -> Status {
+        // Before the wait: who can't be told its outcome should not have to sit through it.
+        if (status) {
+            Status fits = kvf::check_struct(status, "kvf_room_status");
+            if (!fits.ok())
+                return fits;
+        }
         RoomWord word;
         Status waited = known.wait({room.value}, timeout_ms, &word);
         if (!status || (!waited.ok() && waited.code() != KVF_ERR_TIMEOUT))

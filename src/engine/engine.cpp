@@ -3,8 +3,9 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "control/bootstrap_address.h"
 #include "control/control.h"
-#include "plugin/loader.h"
+#include "plugin/search.h"
 
 #include <poll.h>
 #include <sys/random.h>
@@ -64,13 +65,7 @@ Status Engine::start(const kvf_engine_config &config) {
     Status checked = config_check();
     if (!checked.ok())
         return checked;
-    uint64_t level = 0;
-    if (config_u64(ConfigKey::log, &level).ok() && !log_enabled(static_cast<int32_t>(level)))
-        log_level(0);
-    std::vector<std::string> plugins;
-    for (const kvf_plugin_info &plugin : list_plugins())
-        plugins.emplace_back(plugin.name);
-    config_warn_unread(plugins);
+    config_warn_unread(plugin_names());
 
     Status status = random_instance(&instance_);
     if (status.ok())
@@ -155,6 +150,12 @@ Status Engine::start_control(const kvf_engine_config &config) {
     } ranks[] = {{"tp", control.tp_rank, control.tp_size},
                  {"pp", control.pp_rank, control.pp_size},
                  {"dp", control.dp_rank, control.dp_size}};
+    if (!control.bootstrap.empty()) {
+        HostPort server;
+        Status parsed = parse_host_port("bootstrap", control.bootstrap, &server);
+        if (!parsed.ok())
+            return parsed;
+    }
     for (const auto &rank : ranks)
         if (rank.rank >= rank.size)
             return fail(KVF_ERR_INVALID, "%s_rank is %u; expected below %s_size, which is %u", rank.name, rank.rank,
@@ -189,10 +190,12 @@ Status Engine::shut_down(uint32_t drain_ms) {
                                                    [answer](const Status &) { answer->set_value(); });
         for (const auto &shard : shards_)
             shard->push(EndAllRooms{{KVF_ERR_CLOSED, rank_, "the engine was closed"}, tally});
-        if (ended.wait_for(std::chrono::milliseconds(drain_ms)) != std::future_status::ready)
-            result = fail(KVF_ERR_BUSY, "%u rooms were not quiesced within %u ms", rooms_->open_rooms(), drain_ms);
+        ended.wait_for(std::chrono::milliseconds(drain_ms));
         control_->call([&](Control &control) { control.shutdown({KVF_ERR_CLOSED, rank_, "the engine was closed"}); });
         control_->stop();
+        // A room is in the table until it is quiesced.
+        if (const uint32_t left = rooms_->open_rooms(); left != 0)
+            result = fail(KVF_ERR_BUSY, "%u rooms were not quiesced within %u ms", left, drain_ms);
         for (const auto &shard : shards_)
             shard->stop();
     }

@@ -45,6 +45,8 @@ Status RoomTable::open(RoomRole role, uint64_t room_id, const std::string &place
         slot = unused_++;
     } else {
         live_.erase(live);
+        if (open_rooms_.load(std::memory_order_relaxed) < capacity_)
+            return fail(KVF_ERR_AGAIN, "of %u room slots the last are being freed", capacity_);
         return fail(KVF_ERR_FULL, "all %u room slots are in use; KVF_MAX_ROOMS sets how many there are", capacity_);
     }
     live->second = slot;
@@ -103,8 +105,8 @@ int RoomTable::retire(RoomHandle room) {
             return KVF_ERR_STALE;
         live_.erase(*live_of_[room.slot()]);
         live_of_[room.slot()] = nullptr;
+        open_rooms_.fetch_sub(1, std::memory_order_relaxed);
     }
-    open_rooms_.fetch_sub(1, std::memory_order_relaxed);
     wake(room.slot());
     return KVF_OK;
 }

@@ -45,8 +45,9 @@ class RoomTable {
 
     // ------------------------------------------------------------------------------------------ any thread
 
-    // Takes a slot for a new room, which is Bootstrapping. KVF_ERR_EXISTS: (role, room_id, place) lives; KVF_ERR_FULL.
-    // place is where a receiver's prefill side is, empty for senders.
+    // Takes a slot for a new room, which is Bootstrapping. KVF_ERR_EXISTS: (role, room_id, place) lives. KVF_ERR_FULL:
+    // all slots have rooms; KVF_ERR_AGAIN: some had, which are not released yet. place is where a receiver's prefill
+    // side is, empty for senders.
     Status open(RoomRole role, uint64_t room_id, const std::string &place, RoomHandle *room);
 
     // The room's word. KVF_ERR_STALE, KVF_ERR_FOREIGN: no sentence is made, see refuse(). The hot path of poll.

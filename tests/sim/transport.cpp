@@ -42,6 +42,7 @@ struct Fabric::Lane : kvf_lane {};
 struct Fabric::Operation {
     uint64_t writer = 0, target = 0;
     Lane *lane = nullptr; // null once its engine is dead
+    const Peer *peer = nullptr;
     uint64_t token = 0;
     std::vector<Piece> pieces;
     uint64_t bytes = 0;
@@ -115,6 +116,7 @@ int Fabric::post(Lane *lane, Peer *peer, const kvf_segment *segments, uint32_t c
     operation->writer = lane->instance->id;
     operation->target = peer->id;
     operation->lane = lane;
+    operation->peer = peer;
     operation->token = token;
     for (uint32_t i = 0; i < *accepted; ++i) {
         const kvf_segment &segment = segments[i];
@@ -240,10 +242,9 @@ int Fabric::fence(Peer *peer) {
 }
 
 void Fabric::forget(Peer *peer) {
-    if (!peer->instance->dead && any_of(peer->instance->id, peer->id) && !peer->fenced)
-        for (const auto &operation : operations_)
-            if (operation->writer == peer->instance->id && operation->target == peer->id && operation->lane)
-                world_.violation("a peer is destroyed while operations to it are in flight");
+    for (const auto &operation : operations_)
+        if (operation->peer == peer && operation->lane)
+            world_.violation("a peer is destroyed while operations to it are in flight");
     delete static_cast<Peer *>(peer);
 }
 

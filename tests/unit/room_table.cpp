@@ -135,7 +135,7 @@ TEST_F(RoomTableTest, a_slot_is_free_once_its_shard_released_it) {
         rooms.push_back(opened(id));
     end(rooms[2]);
     EXPECT_EQ(table_.retire(rooms[2]), KVF_OK);
-    EXPECT_EQ(code_of_open(9), KVF_ERR_FULL);
+    EXPECT_EQ(code_of_open(9), KVF_ERR_AGAIN);
     table_.release(rooms[2]);
     EXPECT_EQ(opened(9).slot(), rooms[2].slot());
 }
