@@ -137,6 +137,7 @@ void Control::shutdown(const Cause &cause) {
         lose_link(connection, cause);
     }
     connections_.clear();
+    settles_.clear();
     places_.clear();
     while (!seeks_.empty()) {
         Seek &seek = seeks_.begin()->second;
@@ -203,9 +204,12 @@ void Control::tick_places() {
         if (place.retry_at <= now_) {
             place.retry_at = kNever;
             seek_again(std::exchange(place.waiting, {}));
+            if (place.connection == 0 && !place.settling.empty())
+                dial(place);
         }
         alarm_.by(place.retry_at);
-        const bool wanted = place.connection != 0 || place.retry_at != kNever || !place.waiting.empty();
+        const bool wanted =
+            place.connection != 0 || place.retry_at != kNever || !place.waiting.empty() || !place.settling.empty();
         if (wanted)
             place.idle_at = kNever;
         else if (place.idle_at == kNever)
@@ -219,6 +223,7 @@ void Control::update_gauges() {
     counters_.set(ControlCounter::open_connections, connections_.size());
     counters_.set(ControlCounter::open_links, links_.size());
     counters_.set(ControlCounter::open_seeks, seeks_.size());
+    counters_.set(ControlCounter::open_settles, settles_.size());
 }
 
 } // namespace kvf

@@ -2,7 +2,8 @@
 // end. Sans I/O: what happens comes in through functions, what is to be done goes out through ControlPort; one thread.
 //
 // control.cpp: the engine's calls, the clock. control_connections.cpp: connections. control_places.cpp: from seeks to
-// sessions. control_links.cpp: links. control_rooms.cpp: messages of rooms.
+// sessions. control_links.cpp: links. control_settle.cpp: rooms whose link was lost. control_rooms.cpp: messages of
+// rooms.
 #pragma once
 
 #include "control/alarm.h"
@@ -97,7 +98,18 @@ class Control final : private Finder::Answers {
         Retry retry;
         std::string why; // the last failure
         Waiting waiting;
+        Waiting settling;
         std::vector<OwedAbort> owed; // of rooms that gave up before the peer could be told
+    };
+
+    // A room whose link was lost, until the engine behind it says that nothing of the room is in flight.
+    struct Settle {
+        uint64_t room_id = 0;
+        uint64_t receiver = 0;   // the room's handle
+        uint64_t instance = 0;   // that has to say so
+        uint64_t offered_on = 0; // its number of the lost connection
+        Cause cause;
+        Place *place = nullptr;
     };
 
     struct Connection {
@@ -115,7 +127,9 @@ class Control final : private Finder::Answers {
     struct LinkRecord {
         std::weak_ptr<const Link> link;
         std::shared_ptr<PeerHandle> peer;
-        uint64_t fence_at = kNever; // lost and not fenced yet
+        std::string address;          // that was dialed
+        uint64_t peer_connection = 0; // the peer's number of the connection
+        uint64_t fence_at = kNever;   // lost and not fenced yet
         Retry fence_retry{kNanosPerMilli, 1000 * kNanosPerMilli};
         std::string fence_why;
     };
@@ -162,6 +176,13 @@ class Control final : private Finder::Answers {
     void answer(Seek &seek, const LinkRef &link);
     Seek *waiter(uint64_t room);
 
+    // Settles.
+    void settle_on(Connection &connection);
+    void settle_on(Connection &connection, const Settle &settle);
+    void forget_settle(uint64_t room);
+    void forget_settles(Place &place);
+    void end_lost(Connection &connection, uint64_t lost);
+
     // Links.
     void make_link(Connection &connection);
     void lose_link(Connection &connection, const Cause &cause);
@@ -171,6 +192,7 @@ class Control final : private Finder::Answers {
 
     // Rooms.
     void on(SeekPeer &&message);
+    void on(SettleRoom &&message);
     void on(ForgetPeer &&message);
     void on(SendOffer &&message);
     void on(SendNews &&message);
@@ -198,7 +220,8 @@ class Control final : private Finder::Answers {
     uint64_t next_connection_ = 1;
     std::map<std::string, Place, std::less<>> places_; // elements stay where they are
     Seeks seeks_;
-    std::map<uint64_t, LinkRecord> links_; // by connection
+    std::unordered_map<uint64_t, Settle> settles_; // by the room's handle
+    std::map<uint64_t, LinkRecord> links_;         // by connection
     std::shared_ptr<Releases> releases_;
     Finder finder_;
     Registration registration_;

@@ -74,8 +74,10 @@ void Control::connected(uint64_t id) {
 
 void Control::open_session(Connection &connection, Session::Side side, const std::string &address) {
     const uint64_t id = connection.id;
+    HelloMessage hello = hello_;
+    hello.connection = id;
     connection.session =
-        std::make_unique<Session>(side, hello_, address, exports_, config_.heartbeat_ns, now_,
+        std::make_unique<Session>(side, std::move(hello), address, exports_, config_.heartbeat_ns, now_,
                                   [this, id](const WireMessage &message) { return send(id, message); });
     alarm_.by(connection.session->next_deadline());
 }

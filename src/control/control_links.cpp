@@ -14,6 +14,8 @@ void Control::make_link(Connection &connection) {
     std::shared_ptr<PeerHandle> peer = session.handle();
     LinkRecord &record = links_[id];
     record.peer = peer;
+    record.address = connection.place != nullptr ? connection.place->address : "";
+    record.peer_connection = session.peer().connection;
     std::shared_ptr<Transport> transport = peer->transport();
     kvf_peer *const raw = peer->get();
     // Moved on when it runs: the function itself is destroyed on a thread that must not end the peer.

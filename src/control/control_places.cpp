@@ -46,6 +46,7 @@ void Control::on(SeekPeer &&message) {
 }
 
 void Control::on(ForgetPeer &&message) {
+    forget_settle(message.room.value);
     const auto it = seeks_.find(message.room.value);
     if (it == seeks_.end())
         return;
@@ -56,7 +57,7 @@ void Control::on(ForgetPeer &&message) {
         Place &place = places_.find(*seek.address)->second;
         const Connection *connection = find(place.connection);
         if (connection != nullptr && connection->session && connection->session->greeted())
-            (void)send(connection->id, AbortMessage{seek.room_id, seek.room.value, false, message.cause});
+            (void)send(connection->id, AbortMessage{seek.room_id, seek.room.value, false, message.cause, 0});
         else if (connection != nullptr && place.owed.size() < kMostOwed)
             place.owed.push_back({seek.room_id, seek.room.value, std::move(message.cause)});
     }
@@ -94,7 +95,7 @@ void Control::answer(Seek &seek, const LinkRef &link) {
 void Control::refuse_at(Connection &connection, Seek &seek) {
     const Cause &cause = connection.session->refusal();
     counters_.add(ControlCounter::aborts_sent);
-    (void)send(connection.id, AbortMessage{seek.room_id, seek.room.value, false, cause});
+    (void)send(connection.id, AbortMessage{seek.room_id, seek.room.value, false, cause, 0});
     refused(seek, cause);
 }
 
@@ -160,7 +161,8 @@ void Control::greeted(Connection &connection) {
     if (connection.place == nullptr)
         return;
     for (OwedAbort &owed : std::exchange(connection.place->owed, {}))
-        (void)send(connection.id, AbortMessage{owed.room_id, owed.receiver, false, std::move(owed.cause)});
+        (void)send(connection.id, AbortMessage{owed.room_id, owed.receiver, false, std::move(owed.cause), 0});
+    settle_on(connection);
 }
 
 void Control::place_ready(Connection &connection) {
@@ -192,12 +194,13 @@ void Control::place_lost(Place &place, const Status &why) {
     alarm_.by(now_);
     if (is_final(why.code())) {
         place.why.clear();
+        forget_settles(place);
         for (const uint64_t room : std::exchange(place.waiting, {}))
             if (Seek *seek = waiter(room))
                 refused(*seek, {why.code(), static_cast<int32_t>(config_.rank), why.sentence()});
         return;
     }
-    if (place.waiting.empty()) {
+    if (place.waiting.empty() && place.settling.empty()) {
         place.why.clear();
         return;
     }

@@ -49,16 +49,16 @@ void Control::on(SendNews &&message) {
 }
 
 void Control::on(SendDrained &&message) {
-    if (const Connection *connection = ready_connection(message.link)) {
-        (void)send(connection->id, DrainedMessage{message.room_id, message.receiver});
-        counters_.add(ControlCounter::news_sent);
-    }
+    if (find(message.connection) == nullptr)
+        return counters_.add(ControlCounter::messages_dropped); // its receiver asks again on another
+    (void)send(message.connection, DrainedMessage{message.room_id, message.receiver});
+    counters_.add(ControlCounter::news_sent);
 }
 
 void Control::on(SendAbort &&message) {
     if (const Connection *connection = ready_connection(message.link)) {
         (void)send(connection->id,
-                   AbortMessage{message.room_id, message.room.value, message.offered, std::move(message.cause)});
+                   AbortMessage{message.room_id, message.room.value, message.offered, std::move(message.cause), 0});
         counters_.add(ControlCounter::aborts_sent);
     }
 }
@@ -78,14 +78,19 @@ void Control::deliver(Connection &connection, StatusMessage &&message) {
 
 void Control::deliver(Connection &connection, AbortMessage &&message) {
     counters_.add(ControlCounter::aborts_received);
-    const bool offered = message.offered && connection.link;
-    to_room(message.room_id, AbortCame{connection.link, connection.session->peer().instance, message.room_id,
-                                       message.receiver, offered, std::move(message.cause)});
+    if (message.offered_on != 0)
+        end_lost(connection, message.offered_on);
+    to_room(message.room_id, AbortCame{connection.id, connection.session->peer().instance, message.room_id,
+                                       message.receiver, message.offered, std::move(message.cause)});
 }
 
 void Control::deliver(Connection &connection, DrainedMessage &&message) {
     counters_.add(ControlCounter::news_received);
-    to_room(message.room_id, DrainedCame{connection.id, message.room_id, message.receiver});
+    const uint64_t instance = connection.session->peer().instance;
+    const auto settle = settles_.find(message.receiver);
+    if (settle != settles_.end() && settle->second.instance == instance)
+        forget_settle(message.receiver);
+    to_room(message.room_id, DrainedCame{instance, message.room_id, message.receiver});
 }
 
 } // namespace kvf

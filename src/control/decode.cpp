@@ -87,6 +87,7 @@ Status read(const wire::Hello &from, Budget *budget, HelloMessage *out) {
     out->instance = from.instance();
     out->role = from.role();
     out->rank = from.rank();
+    out->connection = from.connection();
     if (out->instance == 0)
         return bad("instance 0");
     if (out->role < KVF_ROLE_PREFILL || out->role > KVF_ROLE_BOTH)
@@ -274,6 +275,9 @@ Status read(const wire::Abort &from, Budget *budget, AbortMessage *out) {
     out->room_id = from.room_id();
     out->receiver = from.receiver();
     out->offered = from.offered();
+    out->offered_on = from.offered_on();
+    if (out->offered_on != 0 && !out->offered)
+        return bad("a connection for an offer that was not made");
     return read_cause(*from.cause(), false, budget, &out->cause);
 }
 

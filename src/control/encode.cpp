@@ -121,7 +121,7 @@ Status Encoder::encode(const HelloMessage &message, std::span<const uint8_t> *fr
     const wire::Place tp = place(message.tp), pp = place(message.pp), dp = place(message.dp);
     const auto hello =
         wire::CreateHello(flat, message.version_min, message.version_max, message.features, message.required_features,
-                          message.instance, message.role, name, message.rank, &tp, &pp, &dp, proof);
+                          message.instance, message.role, name, message.rank, &tp, &pp, &dp, proof, message.connection);
     return finish(static_cast<uint8_t>(wire::Message::Hello), hello.o, frame);
 }
 
@@ -202,7 +202,8 @@ Status Encoder::encode(const StatusMessage &message, std::span<const uint8_t> *f
 Status Encoder::encode(const AbortMessage &message, std::span<const uint8_t> *frame) {
     FlatBufferBuilder &flat = builder_->fresh();
     const auto cause = put_cause(flat, message.cause);
-    const auto abort = wire::CreateAbort(flat, message.room_id, message.receiver, message.offered, cause);
+    const auto abort =
+        wire::CreateAbort(flat, message.room_id, message.receiver, message.offered, cause, message.offered_on);
     return finish(static_cast<uint8_t>(wire::Message::Abort), abort.o, frame);
 }
 

@@ -36,10 +36,10 @@ const char *role_text(uint32_t role) {
 
 } // namespace
 
-Session::Session(Side side, const HelloMessage &self, std::string address, ExportsRef exports, uint64_t heartbeat_ns,
+Session::Session(Side side, HelloMessage self, std::string address, ExportsRef exports, uint64_t heartbeat_ns,
                  uint64_t now, SendFn send)
     : side_(side),
-      self_(self),
+      self_(std::move(self)),
       heartbeat_ns_(heartbeat_ns),
       hello_by_(now + kHelloDeadline),
       send_(std::move(send)),
@@ -206,7 +206,8 @@ Status Session::admit(const WireMessage &message, uint64_t now) {
     heard(now);
     const bool abort = std::holds_alternative<AbortMessage>(message);
     const bool from_dialer = abort || std::holds_alternative<OfferMessage>(message);
-    const bool in_time = abort ? state_ != State::hello : state_ == State::ready;
+    const bool any_time = abort || std::holds_alternative<DrainedMessage>(message);
+    const bool in_time = any_time ? state_ != State::hello : state_ == State::ready;
     if (!in_time || from_dialer != (side_ == Side::acceptor))
         return out_of_order(kMessageNames[message.index()]);
     if (const auto *offer = std::get_if<OfferMessage>(&message))

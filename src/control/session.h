@@ -33,9 +33,9 @@ class Session {
     // Fails when the message does not fit into a frame.
     using SendFn = std::function<Status(const WireMessage &)>;
 
-    // self is this engine's HELLO; address the peer's, for sentences. Both references outlive the session.
-    Session(Side side, const HelloMessage &self, std::string address, ExportsRef exports, uint64_t heartbeat_ns,
-            uint64_t now, SendFn send);
+    // self is this engine's HELLO on this connection; address the peer's, for sentences.
+    Session(Side side, HelloMessage self, std::string address, ExportsRef exports, uint64_t heartbeat_ns, uint64_t now,
+            SendFn send);
 
     // The dialer's first step.
     Status start();
@@ -112,7 +112,7 @@ class Session {
     const TransportKeys *peer_keys(const std::string &transport) const;
 
     const Side side_;
-    const HelloMessage &self_;
+    const HelloMessage self_;
     const uint64_t heartbeat_ns_;
     const uint64_t hello_by_;
     const SendFn send_;

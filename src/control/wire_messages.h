@@ -44,6 +44,7 @@ struct HelloMessage {
     uint32_t rank = 0;
     RankOf tp, pp, dp;
     Bytes proof;
+    uint64_t connection = 0;
 };
 
 struct RegionTold {
@@ -98,6 +99,7 @@ struct AbortMessage {
     uint64_t room_id = 0, receiver = 0;
     bool offered = false;
     Cause cause;
+    uint64_t offered_on = 0;
 };
 
 struct DrainedMessage {

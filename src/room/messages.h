@@ -160,15 +160,14 @@ struct NewsCame {
 };
 
 struct DrainedCame {
-    uint64_t link = 0;
+    uint64_t instance = 0; // of the sender's engine
     uint64_t room_id = 0;
     uint64_t receiver = 0;
 };
 
 // A receiver gave the room up. Answered by Drained, once nothing of it is in flight.
 struct AbortCame {
-    LinkRef link; // null when the handshake never came through: then offered is false, and nobody waits
-                  // for an answer
+    uint64_t connection = 0; // where the answer goes; 0: nobody waits for one
     uint64_t instance = 0;
     uint64_t room_id = 0;
     uint64_t receiver = 0;
@@ -230,8 +229,17 @@ struct SeekPeer {
     Target target;
 };
 
-// The room does not wait for SeekPeer's answer any more. Where the peer is connected it is told (AbortCame there), if
-// told says so.
+// The link of a room at its end was lost: ask the engine behind it, over whatever connection there is or will be,
+// whether anything of the room is in flight, until it answers (DrainedCame).
+struct SettleRoom {
+    LinkRef link;
+    uint64_t room_id = 0;
+    RoomHandle room;
+    Cause cause;
+};
+
+// The room does not wait for SeekPeer's or SettleRoom's answer any more. Where the peer is connected it is told
+// (AbortCame there), if told says so.
 struct ForgetPeer {
     RoomHandle room;
     uint64_t room_id = 0;
@@ -255,7 +263,7 @@ struct SendNews {
 };
 
 struct SendDrained {
-    LinkRef link;
+    uint64_t connection = 0;
     uint64_t room_id = 0;
     uint64_t receiver = 0;
 };
@@ -268,6 +276,6 @@ struct SendAbort {
     Cause cause;
 };
 
-using ToControl = std::variant<SeekPeer, ForgetPeer, SendOffer, SendNews, SendDrained, SendAbort>;
+using ToControl = std::variant<SeekPeer, SettleRoom, ForgetPeer, SendOffer, SendNews, SendDrained, SendAbort>;
 
 } // namespace kvf

@@ -15,8 +15,6 @@ ReceiverRoom::ReceiverRoom(OpenReceiver &&open, LinkRef known, const RoomContext
 }
 
 void ReceiverRoom::found(LinkRef link, const RoomContext &context) {
-    if (seeking_)
-        return ask_again(std::move(link), context);
     if (ended() || link_)
         return;
     link_ = std::move(link);
@@ -124,24 +122,16 @@ void ReceiverRoom::lost(const Cause &cause, const RoomContext &context) {
         return;
     if (!offered_)
         return quiesce(context);
-    // A sender that lives will say on the next connection when nothing is in flight; one that died is fenced.
-    seeking_ = true;
-    context.out.control.emplace_back(SeekPeer{handle(), id(), target_});
-}
-
-void ReceiverRoom::ask_again(LinkRef link, const RoomContext &context) {
-    seeking_ = false;
-    if (quiesced() || link->instance != link_->instance)
-        return;
-    link_ = std::move(link);
-    context.out.control.emplace_back(SendAbort{link_, id(), handle(), true, cause()});
+    // A sender that lives will say on another connection when nothing is in flight; one that died is fenced.
+    settling_ = true;
+    context.out.control.emplace_back(SettleRoom{link_, id(), handle(), this->cause()});
 }
 
 void ReceiverRoom::fenced(const RoomContext &context) {
     if (!ended() || quiesced())
         return;
     quiesce(context);
-    if (std::exchange(seeking_, false))
+    if (settling_)
         context.out.control.emplace_back(ForgetPeer{handle(), id(), cause(), false});
 }
 

@@ -29,7 +29,6 @@ class ReceiverRoom : public Room {
 
   private:
     void offer(const RoomContext &context);
-    void ask_again(LinkRef link, const RoomContext &context);
     bool conclude(Cause cause, bool drained, const RoomContext &context);
 
     const Target target_;
@@ -37,8 +36,8 @@ class ReceiverRoom : public Room {
     LinkRef link_;
     std::vector<PageList> lists_;
     bool accepted_ = false;
-    bool offered_ = false; // the peer may write, until it says otherwise
-    bool seeking_ = false; // it was lost before it said so, and is sought to be asked again
+    bool offered_ = false;  // the peer may write, until it says otherwise
+    bool settling_ = false; // it was lost before it said so, and is asked again by control
 };
 
 } // namespace kvf

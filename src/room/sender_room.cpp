@@ -4,6 +4,7 @@
 #include "base/status_text.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvf {
 namespace {
@@ -320,7 +321,7 @@ bool SenderRoom::receiver_aborted(AbortCame &&abort, const RoomContext &context)
         return false;
     }
     receiver->told = true;
-    receiver->owed_drained = std::move(abort.link);
+    receiver->owed_drained = abort.connection;
     if (ended())
         settle(*receiver, context);
     else
@@ -355,11 +356,11 @@ void SenderRoom::settle(Receiver &receiver, const RoomContext &context) {
         news.cause = as_told(cause());
         context.out.control.emplace_back(SendNews{receiver.link, id(), receiver.token, std::move(news)});
         if (!drained)
-            receiver.owed_drained = receiver.link;
+            receiver.owed_drained = receiver.link->id;
         return;
     }
-    if (drained && receiver.owed_drained)
-        context.out.control.emplace_back(SendDrained{std::move(receiver.owed_drained), id(), receiver.token});
+    if (drained && receiver.owed_drained != 0)
+        context.out.control.emplace_back(SendDrained{std::exchange(receiver.owed_drained, 0), id(), receiver.token});
 }
 
 void SenderRoom::deadline_passed(const RoomContext &context) {
@@ -387,8 +388,8 @@ void SenderRoom::deadline_passed(const RoomContext &context) {
 void SenderRoom::lost(const LinkRef &link, const Cause &cause, const RoomContext &context) {
     bool ours = false;
     for (Receiver &receiver : receivers_) {
-        if (receiver.owed_drained == link)
-            receiver.owed_drained.reset();
+        if (receiver.owed_drained == link->id)
+            receiver.owed_drained = 0;
         if (receiver.link != link)
             continue;
         ours = true;

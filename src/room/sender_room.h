@@ -69,7 +69,7 @@ class SenderRoom : public Room {
         uint32_t in_flight = 0;           // operations
         uint64_t bytes = 0, segments = 0; // landed
         bool told = false;                // how the room ended, or it told us
-        LinkRef owed_drained;             // to be told DRAINED when nothing is in flight to it
+        uint64_t owed_drained = 0;        // the connection to say DRAINED on when nothing is in flight to it
         std::string name;
     };
 

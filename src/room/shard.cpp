@@ -61,8 +61,7 @@ void Shard::on(OpenSender &&message) {
             room.offer(std::move(*entry.offer), context());
         else
             room.receiver_aborted(
-                AbortCame{nullptr, entry.instance, entry.room_id, entry.receiver, false, std::move(entry.cause)},
-                context());
+                AbortCame{0, entry.instance, entry.room_id, entry.receiver, false, std::move(entry.cause)}, context());
     }
     if (closing_) {
         room.closing = true;
@@ -220,7 +219,7 @@ void Shard::on(NewsCame &&message) {
 
 void Shard::on(DrainedCame &&message) {
     ReceiverRoom *room = receiver({message.receiver});
-    if (!room || room->id() != message.room_id || !room->link() || room->link()->id != message.link ||
+    if (!room || room->id() != message.room_id || !room->link() || room->link()->instance != message.instance ||
         !room->drained(context())) {
         late();
         return;
@@ -229,7 +228,7 @@ void Shard::on(DrainedCame &&message) {
 }
 
 void Shard::on(AbortCame &&message) {
-    const LinkRef link = message.link;
+    const uint64_t connection = message.connection;
     const uint64_t room_id = message.room_id;
     const uint64_t token = message.receiver;
     const auto found = senders_by_id_.find(room_id);
@@ -249,8 +248,8 @@ void Shard::on(AbortCame &&message) {
             drop_unclaimed(std::move(*oldest));
     }
     // Nothing of it is in flight: rooms that are gone were quiesced, and an unclaimed offer moves nothing.
-    if (link)
-        output_.control.emplace_back(SendDrained{link, room_id, token});
+    if (connection != 0)
+        output_.control.emplace_back(SendDrained{connection, room_id, token});
 }
 
 void Shard::on(LinkLost &&message) {

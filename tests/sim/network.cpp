@@ -77,7 +77,7 @@ void Network::carry(const WireRef &wire, int to, std::vector<uint8_t> bytes) {
     }
     end.last_delivery = std::max(end.last_delivery, world_.now() + latency());
     world_.at(end.last_delivery, [this, wire, to, bytes = std::move(bytes)]() mutable {
-        if (!wire->broken && parted(wire->ends[1 - to], wire->ends[to]))
+        if (!wire->lossy && parted(wire->ends[1 - to], wire->ends[to]))
             wire->ends[to].held.push_back(std::move(bytes));
         else
             deliver(wire, to, std::move(bytes));
@@ -86,7 +86,7 @@ void Network::carry(const WireRef &wire, int to, std::vector<uint8_t> bytes) {
 
 void Network::deliver(const WireRef &wire, int to, std::vector<uint8_t> bytes) {
     const End &end = wire->ends[to];
-    if (wire->broken || !end.open || !end.engine->alive())
+    if (wire->lossy || !end.open || !end.engine->alive())
         return;
     if (bytes.empty())
         return hang_up(wire, to);
@@ -119,9 +119,10 @@ void Network::cut_one() {
         return;
     const WireRef wire = wires_[world_.random.below(wires_.size())];
     wire->broken = true;
+    wire->lossy = world_.random.chance(0.5);
     std::erase(wires_, wire);
     for (int i = 0; i < 2; ++i)
-        world_.after(latency(), [this, wire, i] { hang_up(wire, i); });
+        world_.after(latency() * (world_.random.chance(0.2) ? 200 : 1), [this, wire, i] { hang_up(wire, i); });
 }
 
 void Network::crashed(SimEngine &engine, bool silently) {

@@ -32,7 +32,8 @@ class Network {
     // The process is gone: its peers hear of it soon, or, silently, never.
     void crashed(SimEngine &engine, bool silently);
 
-    // Cuts one connection, if there is any: both ends hear of it, what was on its way is lost.
+    // Cuts one connection, if there is any: both ends hear of it, sooner or later. What was on its way is lost, or
+    // arrives at the end that has not heard of it yet.
     void cut_one();
     // Nothing goes from engine number `from` to `to` (numbers stay across restarts) until healed.
     void partition(uint32_t from, uint32_t to) { partitions_.insert({from, to}); }
@@ -49,7 +50,8 @@ class Network {
     };
     struct Wire {
         End ends[2];
-        bool broken = false;
+        bool broken = false; // no new bytes
+        bool lossy = false;  // nor those on their way
     };
     using WireRef = std::shared_ptr<Wire>;
 

@@ -30,7 +30,7 @@ TEST_F(Peers, rooms_messages_reach_the_other_side) {
     news.kind = RoomNews::kSuccess;
     news.bytes = 12;
     prefill->control().handle(SendNews{offer.link, 42, 7, news});
-    prefill->control().handle(SendDrained{offer.link, 42, 7});
+    prefill->control().handle(SendDrained{offer.link->id, 42, 7});
     net.settle();
     const auto came = decode->take<NewsCame>();
     EXPECT_EQ(came.link, link->id);
@@ -41,7 +41,7 @@ TEST_F(Peers, rooms_messages_reach_the_other_side) {
     decode->control().handle(SendAbort{link, 42, RoomHandle{7}, true, {KVF_ERR_ABORTED, 2, "enough"}});
     net.settle();
     const auto abort = prefill->take<AbortCame>();
-    EXPECT_EQ(abort.link, offer.link);
+    EXPECT_EQ(abort.connection, offer.link->id);
     EXPECT_TRUE(abort.offered);
     EXPECT_EQ(abort.cause.sentence, "enough");
 }
@@ -69,7 +69,7 @@ TEST_F(Peers, a_forgotten_seek_is_told_to_a_peer_that_is_there) {
     net.settle();
     const auto abort = prefill->take<AbortCame>();
     EXPECT_EQ(abort.room_id, 1u);
-    EXPECT_EQ(abort.link, nullptr);
+    EXPECT_FALSE(abort.offered);
     for (Node *node : {prefill.get(), decode.get()})
         node->set_tensors({plain_tensor(0, 0, 10)});
     net.settle();

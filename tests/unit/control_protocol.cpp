@@ -110,7 +110,7 @@ const std::map<std::string, std::vector<Step>> kToDialer{
     {"OFFER", {}},
     {"STATUS", {Step::ready}},
     {"ABORT", {}},
-    {"DRAINED", {Step::ready}},
+    {"DRAINED", {Step::layout, Step::regions, Step::choosing, Step::ready, Step::refused}},
     {"HEARTBEAT", {Step::layout, Step::regions, Step::choosing, Step::ready, Step::refused}},
 };
 

@@ -19,6 +19,6 @@ endfunction()
 kvf_unit_test(wire_codec wire_codec.cpp)
 kvf_unit_test(wire_frames wire_frames.cpp)
 
-foreach(name control_handshake control_protocol control_peers control_thread)
+foreach(name control_handshake control_protocol control_peers control_settle control_thread)
   kvf_control_test(${name} ${name}.cpp control_harness.cpp)
 endforeach()

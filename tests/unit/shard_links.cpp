@@ -220,13 +220,9 @@ TEST_F(ShardLinkTest, another_engine_at_the_same_place_can_not_say_that_a_lost_o
     const Room room = begin(world, 7);
     world.run(0);
     world.lose(0, false);
-    ASSERT_EQ(world.seeks.size(), 1u);
-    world.seeks.clear();
-    const auto other =
-        std::make_shared<const Link>(7777, 4242, 0, "another", world.link_at_decode(1)->transport, nullptr, [] {});
-    world.decode().tell(PeerFound{room.receiver, other});
+    ASSERT_EQ(world.settles.size(), 1u);
+    world.decode().tell(DrainedCame{4242, 7, room.receiver.value});
     world.run();
-    EXPECT_TRUE(world.aborts.empty());
     EXPECT_FALSE(world.decode().quiesced(room.receiver));
     world.fence(0);
     world.run();

@@ -258,8 +258,8 @@ TEST_F(ShardOfferTest, news_that_is_not_for_this_room_is_dropped_and_counted) {
     for (const NewsCame &news : {other_room, other_link, other_receiver})
         world.decode().tell(NewsCame(news));
     EXPECT_EQ(late(world.decode()), 3u);
-    world.decode().tell(DrainedCame{world.link_at_decode()->id, 8, receiver.value});
-    world.decode().tell(DrainedCame{world.link_at_decode()->id, 7, receiver.value});
+    world.decode().tell(DrainedCame{world.prefill().instance, 8, receiver.value});
+    world.decode().tell(DrainedCame{world.prefill().instance, 7, receiver.value});
     EXPECT_EQ(late(world.decode()), 5u);
     EXPECT_EQ(world.decode().state(receiver), KVF_STATE_WAITING);
     world.decode().tell(NewsCame(success));
@@ -296,7 +296,7 @@ TEST_F(ShardOfferTest, a_late_abort_of_an_old_generation_is_dropped_and_answered
     const RoomHandle receiver = offer(world, 7, 2);
     ASSERT_EQ(world.aborts.size(), 1u);
     AbortCame again = world.aborts.front();
-    again.link.reset(); // so that it is not answered twice
+    again.connection = 0; // so that it is not answered twice
     world.prefill().tell(std::move(again));
     EXPECT_EQ(world.prefill().state(sender), KVF_STATE_WAITING);
     world.prefill().send(sender, {pages(kKv, {5})});

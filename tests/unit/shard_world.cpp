@@ -132,6 +132,13 @@ size_t World::connection_of(const LinkRef &link) const {
     return static_cast<size_t>(found - connections_.begin());
 }
 
+size_t World::connection_of(uint64_t id) const {
+    const auto found = std::find_if(connections_.begin(), connections_.end(), [&](const Connection &connection) {
+        return connection.at_prefill && connection.at_prefill->id == id;
+    });
+    return static_cast<size_t>(found - connections_.begin());
+}
+
 size_t World::connection_of(const Side &decode) const {
     const auto found = std::find_if(connections_.begin(), connections_.end(),
                                     [&](const Connection &connection) { return connection.side.get() == &decode; });
@@ -162,13 +169,30 @@ void World::said(Side &side, SeekPeer &&message) {
         seeks.push_back(std::move(message));
 }
 
+void World::said(Side &side, SettleRoom &&message) {
+    const size_t connection = connection_of(side);
+    if (!connections_[connection].up) {
+        settles.push_back(std::move(message));
+        return;
+    }
+    AbortCame came{connections_[connection].at_prefill->id,
+                   side.instance,
+                   message.room_id,
+                   message.room.value,
+                   true,
+                   std::move(message.cause)};
+    aborts.push_back(came);
+    put(connection, *prefill_, std::move(came));
+}
+
 void World::said(Side &side, ForgetPeer &&message) {
+    std::erase_if(settles, [&](const SettleRoom &settle) { return settle.room == message.room; });
     std::erase_if(seeks, [&](const SeekPeer &seek) { return seek.room == message.room; });
     if (!message.told)
         return;
     const size_t connection = connection_of(side);
     put(connection, *prefill_,
-        AbortCame{connections_[connection].at_prefill, side.instance, message.room_id, message.room.value, false,
+        AbortCame{connections_[connection].at_prefill->id, side.instance, message.room_id, message.room.value, false,
                   std::move(message.cause)});
 }
 
@@ -199,18 +223,17 @@ void World::said(Side &side, SendNews &&message) {
 }
 
 void World::said(Side &side, SendDrained &&message) {
-    const size_t connection = connection_of(message.link);
-    ASSERT_LT(connection, connections_.size()) << side.name << " sends on a link that is gone";
+    const size_t connection = connection_of(message.connection);
+    ASSERT_LT(connection, connections_.size()) << side.name << " sends on a connection that is gone";
     EXPECT_EQ(++drained_[std::pair(connection, message.receiver)], 1)
         << "a receiver was told twice that nothing is in flight";
-    put(connection, *connections_[connection].side,
-        DrainedCame{connections_[connection].at_decode->id, message.room_id, message.receiver});
+    put(connection, *connections_[connection].side, DrainedCame{prefill_->instance, message.room_id, message.receiver});
 }
 
 void World::said(Side &side, SendAbort &&message) {
     const size_t connection = connection_of(message.link);
     ASSERT_LT(connection, connections_.size()) << side.name << " sends on a link that is gone";
-    AbortCame came{connections_[connection].at_prefill,
+    AbortCame came{connections_[connection].at_prefill->id,
                    side.instance,
                    message.room_id,
                    message.room.value,
@@ -242,12 +265,17 @@ void World::find() {
     findable = true;
     std::vector<SeekPeer> waiting;
     waiting.swap(seeks);
+    std::vector<SettleRoom> lost;
+    lost.swap(settles);
+    const auto side_of = [&](RoomHandle room) -> Side & {
+        return *std::find_if(connections_.begin(), connections_.end(), [&](const Connection &connection) {
+                    return connection.side->knows(room);
+                })->side;
+    };
     for (SeekPeer &seek : waiting)
-        for (Connection &connection : connections_)
-            if (connection.side->knows(seek.room)) {
-                said(*connection.side, std::move(seek));
-                break;
-            }
+        said(side_of(seek.room), std::move(seek));
+    for (SettleRoom &settle : lost)
+        said(side_of(settle.room), std::move(settle));
 }
 
 // -------------------------------------------------------------------------------------------------------------------

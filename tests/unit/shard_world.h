@@ -41,6 +41,7 @@ class World {
     bool lasting = false; // answers are for all rooms with that target
     bool findable = true; // else rooms that look for their peer wait for find()
     std::vector<SeekPeer> seeks;
+    std::vector<SettleRoom> settles; // of rooms whose connection is lost, until find()
     void find();
 
     // The connection breaks: what is on its wire is lost. With fence, the transport's holds at once.
@@ -84,9 +85,11 @@ class World {
     bool any_in_flight() const;
 
     size_t connection_of(const LinkRef &link) const;
+    size_t connection_of(uint64_t id) const;
     size_t connection_of(const Side &decode) const;
     void put(size_t connection, Side &to, ToShard &&message);
     void said(Side &side, SeekPeer &&message);
+    void said(Side &side, SettleRoom &&message);
     void said(Side &side, ForgetPeer &&message);
     void said(Side &side, SendOffer &&message);
     void said(Side &side, SendNews &&message);

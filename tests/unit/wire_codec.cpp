@@ -72,6 +72,22 @@ TEST(WireCodec, hello_keeps_every_field) {
     EXPECT_EQ(hello.tp, (RankOf{1, 2}));
     EXPECT_EQ(hello.dp, (RankOf{5, 6}));
     EXPECT_EQ(hello.proof, (Bytes{1, 2, 3}));
+    EXPECT_EQ(hello.connection, 99u);
+}
+
+TEST(WireCodec, abort_keeps_every_field) {
+    const auto abort = std::get<AbortMessage>(round_trip(sample<AbortMessage>()));
+    EXPECT_EQ(abort.room_id, 77u);
+    EXPECT_EQ(abort.receiver, 3u);
+    EXPECT_TRUE(abort.offered);
+    EXPECT_EQ(abort.cause.sentence, "enough");
+    EXPECT_EQ(abort.offered_on, 98u);
+}
+
+TEST(WireCodec, an_abort_of_no_offer_names_no_connection) {
+    auto abort = sample<AbortMessage>();
+    abort.offered = false;
+    EXPECT_NE(refusal(abort).find("an offer that was not made"), std::string::npos);
 }
 
 TEST(WireCodec, layout_keeps_every_field_of_a_tensor) {

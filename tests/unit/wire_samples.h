@@ -35,6 +35,7 @@ inline std::vector<WireMessage> sample_messages() {
     hello.pp = {0, 4};
     hello.dp = {5, 6};
     hello.proof = {1, 2, 3};
+    hello.connection = 99;
 
     LayoutMessage layout;
     layout.layout.version = 2;
@@ -54,7 +55,7 @@ inline std::vector<WireMessage> sample_messages() {
     StatusMessage status{77, 3, {}};
     status.news = {RoomNews::kFailed, true, {KVF_ERR_TRANSPORT, 3, "broke"}, 100, 2};
 
-    AbortMessage abort{77, 3, true, {KVF_ERR_ABORTED, 2, "enough"}};
+    AbortMessage abort{77, 3, true, {KVF_ERR_ABORTED, 2, "enough"}, 98};
     ByeMessage bye{false, {KVF_ERR_PEER_CLOSED, 1, "closed"}};
     return {hello, layout, regions, select, ready, offer, status, abort, DrainedMessage{77, 3}, HeartbeatMessage{true},
             bye};
