@@ -95,7 +95,7 @@ class Control final : private Finder::Answers {
         uint64_t connection = 0;    // dialing or standing; 0: none
         uint64_t retry_at = kNever; // pausing
         uint64_t idle_at = kNever;  // when nobody wanted it any more
-        Retry retry;
+        Retry retry{10 * kNanosPerMilli, 2000 * kNanosPerMilli};
         std::string why; // the last failure
         Waiting waiting;
         Waiting settling;

@@ -1,6 +1,8 @@
 // Messages of rooms: from shards to peers and from peers to the shard that owns the room.
 #include "control/control.h"
 
+#include "base/seeded_fault.h"
+
 #include <utility>
 
 namespace kvf {
@@ -78,7 +80,7 @@ void Control::deliver(Connection &connection, StatusMessage &&message) {
 
 void Control::deliver(Connection &connection, AbortMessage &&message) {
     counters_.add(ControlCounter::aborts_received);
-    if (message.offered_on != 0)
+    if (message.offered_on != 0 && !seeded(SeededFault::lost_connection_stays))
         end_lost(connection, message.offered_on);
     to_room(message.room_id, AbortCame{connection.id, connection.session->peer().instance, message.room_id,
                                        message.receiver, message.offered, std::move(message.cause)});
@@ -88,7 +90,7 @@ void Control::deliver(Connection &connection, DrainedMessage &&message) {
     counters_.add(ControlCounter::news_received);
     const uint64_t instance = connection.session->peer().instance;
     const auto settle = settles_.find(message.receiver);
-    if (settle != settles_.end() && settle->second.instance == instance)
+    if (settle != settles_.end() && (settle->second.instance == instance || seeded(SeededFault::any_instance_settles)))
         forget_settle(message.receiver);
     to_room(message.room_id, DrainedCame{instance, message.room_id, message.receiver});
 }

@@ -1,6 +1,7 @@
 #include "room/receiver_room.h"
 
 #include "base/clock.h"
+#include "base/seeded_fault.h"
 
 namespace kvf {
 
@@ -88,6 +89,8 @@ void ReceiverRoom::give_up(Cause cause, const RoomContext &context) {
     // the id opened again, no word of this room may be on its way.
     if (!end(std::move(cause), !link_, context))
         return;
+    if (seeded(SeededFault::abort_is_not_sent))
+        return;
     if (link_)
         context.out.control.emplace_back(SendAbort{link_, id(), handle(), offered_, std::move(told)});
     else
@@ -117,13 +120,15 @@ void ReceiverRoom::deadline_passed(const RoomContext &context) {
 }
 
 void ReceiverRoom::lost(const Cause &cause, const RoomContext &context) {
-    end(cause, !offered_, context);
+    end(cause, !offered_ || seeded(SeededFault::lost_is_quiesced), context);
     if (quiesced())
         return;
     if (!offered_)
         return quiesce(context);
     // A sender that lives will say on another connection when nothing is in flight; one that died is fenced.
     settling_ = true;
+    if (seeded(SeededFault::lost_is_not_settled))
+        return;
     context.out.control.emplace_back(SettleRoom{link_, id(), handle(), this->cause()});
 }
 

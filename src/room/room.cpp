@@ -1,6 +1,7 @@
 #include "room/room.h"
 
 #include "base/clock.h"
+#include "base/seeded_fault.h"
 
 #include <algorithm>
 #include <cstring>
@@ -23,17 +24,17 @@ std::string Room::called() const {
 
 void Room::enter(uint8_t state, uint64_t deadline, const RoomContext &context) {
     state_ = state;
-    deadline_ = deadline;
+    deadline_ = seeded(SeededFault::deadline_is_forgotten) ? kNever : deadline;
     if (state == KVF_STATE_WAITING)
         report_.waiting_ns = context.now;
     publish(context);
 }
 
 bool Room::end(Cause cause, bool quiesced, const RoomContext &context) {
-    if (ended())
+    if (ended() && !(seeded(SeededFault::later_cause_wins) && cause.code != KVF_OK))
         return false;
     state_ = cause.code == KVF_OK ? KVF_STATE_SUCCESS : KVF_STATE_FAILED;
-    quiesced_ = quiesced;
+    quiesced_ = quiesced || seeded(SeededFault::failed_is_quiesced);
     deadline_ = kNever;
     report_.ended_ns = context.now;
     report_.quiesced_ns = quiesced ? context.now : 0;

@@ -53,7 +53,8 @@ Status RoomTable::open(RoomRole role, uint64_t room_id, const std::string &place
     live_of_[slot] = &live->first;
     Slot &entry = slots_[slot];
     const uint32_t generation = RoomWord{entry.word.load(std::memory_order_relaxed)}.generation();
-    entry.claims.store(uint64_t{generation} << 32, std::memory_order_relaxed);
+    const uint64_t kept = seeded(SeededFault::claims_outlive_their_room) ? entry.claims.load() & UINT32_MAX : 0;
+    entry.claims.store(uint64_t{generation} << 32 | kept, std::memory_order_relaxed);
     entry.role.store(role, std::memory_order_relaxed);
     entry.room_id.store(room_id, std::memory_order_relaxed);
     entry.word.store(RoomWord::make(generation, KVF_STATE_BOOTSTRAPPING, 0, KVF_OK).value, std::memory_order_release);

@@ -2,6 +2,7 @@
 // owns the room writes. Handles carry the slot's generation, so that a stale one is told from its successor.
 #pragma once
 
+#include "base/seeded_fault.h"
 #include "base/status.h"
 #include "room/ids.h"
 
@@ -56,7 +57,8 @@ class RoomTable {
         if (room.tag() != tag_ || slot >= capacity_) [[unlikely]]
             return KVF_ERR_FOREIGN;
         word->value = slots_[slot].word.load(std::memory_order_acquire);
-        if (word->generation() != room.generation() || word->state() == RoomWord::kFree) [[unlikely]]
+        if ((word->generation() != room.generation() && !seeded(SeededFault::stale_handle_is_taken)) ||
+            word->state() == RoomWord::kFree) [[unlikely]]
             return KVF_ERR_STALE;
         return KVF_OK;
     }

@@ -1,6 +1,7 @@
 #include "room/sender_room.h"
 
 #include "base/clock.h"
+#include "base/seeded_fault.h"
 #include "base/status_text.h"
 
 #include <algorithm>
@@ -144,7 +145,7 @@ std::optional<SenderRoom::Copies> SenderRoom::next_copies(const RoomContext &con
 }
 
 bool SenderRoom::prepare_front(const RoomContext &context) {
-    if (chunks_.front()->fence.get() >= 0) {
+    if (chunks_.front()->fence.get() >= 0 && !seeded(SeededFault::chunk_fence_is_ignored)) {
         if (!awaiting_fence_) {
             awaiting_fence_ = true;
             context.out.fences.push_back({handle(), chunks_.front()->fence.get(), {}});
@@ -286,7 +287,9 @@ void SenderRoom::landed(uint32_t index, int status, const std::string &message, 
 }
 
 void SenderRoom::conclude_if_done(const RoomContext &context) {
-    if (ended() || !last_planned_ || !chunks_.empty() || in_flight_ != 0)
+    const bool planned = last_planned_ || seeded(SeededFault::last_chunk_is_not_awaited);
+    const bool landed = in_flight_ == 0 || seeded(SeededFault::success_too_early);
+    if (ended() || !planned || !chunks_.empty() || !landed)
         return;
     end({}, true, context);
     for (Receiver &receiver : receivers_) {
@@ -347,7 +350,7 @@ void SenderRoom::fail_room(Cause cause, const RoomContext &context) {
 // Brings a receiver of a room at its end up to date: how it ended, and, as soon as it is true, that nothing is in
 // flight.
 void SenderRoom::settle(Receiver &receiver, const RoomContext &context) {
-    const bool drained = receiver.in_flight == 0;
+    const bool drained = receiver.in_flight == 0 || seeded(SeededFault::drained_too_early);
     if (!receiver.told) {
         receiver.told = true;
         RoomNews news;

@@ -1,4 +1,5 @@
 // The data path of a shard: its lanes, what is posted on them, what comes back.
+#include "base/seeded_fault.h"
 #include "base/status_text.h"
 #include "plugin/host.h"
 #include "room/shard.h"
@@ -152,7 +153,7 @@ Shard::Posted Shard::post_batch(SenderRoom &room) {
                      context());
         return Posted::kNothingToDo;
     }
-    if (accepted < asked)
+    if (accepted < asked && !seeded(SeededFault::partial_post_is_whole))
         bytes = copies->plan->keep(accepted, limits);
     if (accepted == 0)
         return Posted::kStuck;

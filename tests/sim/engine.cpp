@@ -95,7 +95,7 @@ void SimEngine::later(uint64_t delay, Call call) {
 
 void SimEngine::load(const std::string &name) {
     Loaded loaded;
-    if (std::any_of(loaded_.begin(), loaded_.end(), [&](const Loaded &it) { return it.transport->name() == name; }))
+    if (loads(name))
         return;
     Fabric::current = &fabric_;
     const Status opened = Transport::open(name, "", instance_, &loaded.transport);
@@ -115,6 +115,10 @@ void SimEngine::load(const std::string &name) {
         params_.shards, [this, loaded](const Status &) { later(1, [this, loaded] { finish_load(loaded); }); });
     for (uint32_t i = 0; i < params_.shards; ++i)
         to_shard(i, TransportUp{loaded.transport, tally});
+}
+
+bool SimEngine::loads(const std::string &name) const {
+    return std::ranges::any_of(loaded_, [&](const Loaded &it) { return it.transport->name() == name; });
 }
 
 void SimEngine::finish_load(const Loaded &loaded) {
@@ -369,6 +373,10 @@ std::string SimEngine::leftovers() const {
     std::string out;
     if (table_->open_rooms() != 0)
         out += text("%u slots ", table_->open_rooms());
+    for (const auto &[gauge, name] :
+         {std::pair(ControlCounter::open_seeks, "seeks"), std::pair(ControlCounter::open_settles, "settles")})
+        if (const uint64_t count = control_->counters().get(gauge); count != 0)
+            out += text("%llu %s ", static_cast<unsigned long long>(count), name);
     for (size_t i = 0; i < actors_.size(); ++i) {
         const ShardCounters &counters = actors_[i].shard->counters();
         if (counters.open_rooms != 0 || counters.open_operations != 0 || counters.open_unclaimed != 0)

@@ -66,6 +66,7 @@ class SimEngine final : public ControlPort, public std::enable_shared_from_this<
 
     void load(const std::string &transport);
     void unload(const std::string &transport);
+    bool loads(const std::string &transport) const;
 
     // The word of a room in this slot was written.
     std::function<void(SimEngine &, uint32_t slot)> changed;

@@ -1,6 +1,8 @@
 // kvferry-sim: whole clusters in one thread on a simulated clock, network and transport, from seeds. A seed that
-// violates a promise is printed, with its trace; --seed replays it.
+// violates a promise is printed; --seed replays it with its trace. Built with seeded faults, --fault switches one on
+// and looks for the first seed that finds it.
 #include "base/log.h"
+#include "base/seeded_fault.h"
 #include "base/status_text.h"
 #include "scenario.h"
 
@@ -26,7 +28,25 @@ struct Options {
     uint64_t seconds = 0; // 0: by seeds
     uint32_t requests = 50;
     bool traced = false;
+    bool fault = false; // one is switched on: success is to find it
 };
+
+bool switch_on(const std::string &wanted) {
+#ifdef KVF_SEEDED_FAULTS
+#define KVF_SWITCH_ON(name, what)                            \
+    if (wanted == #name) {                                   \
+        kvf::g_seeded_fault = kvf::SeededFault::name;        \
+        std::printf("seeded fault %s: %s\n", #name, (what)); \
+        return true;                                         \
+    }
+    KVF_SEEDED_FAULT_LIST(KVF_SWITCH_ON)
+#undef KVF_SWITCH_ON
+    std::fprintf(stderr, "kvferry-sim: there is no fault \"%s\"\n", wanted.c_str());
+#else
+    std::fprintf(stderr, "kvferry-sim: --fault %s: this one is built without faults\n", wanted.c_str());
+#endif
+    return false;
+}
 
 bool parse(int count, char **words, Options *options) {
     for (int i = 1; i < count; ++i) {
@@ -42,11 +62,16 @@ bool parse(int count, char **words, Options *options) {
             options->seeds = value();
         } else if (word == "--seconds") {
             options->seconds = value();
+        } else if (word == "--fault") {
+            options->fault = true;
+            if (!switch_on(i + 1 < count ? words[++i] : ""))
+                return false;
         } else if (word == "--requests") {
             options->requests = static_cast<uint32_t>(value());
         } else {
             std::fprintf(stderr,
-                         "kvferry-sim: \"%s\": expected --seeds N, --first N, --seed N, --seconds N or --requests N\n",
+                         "kvferry-sim: \"%s\": expected --seeds N, --first N, --seed N, --seconds S, --requests N or "
+                         "--fault NAME\n",
                          word.c_str());
             return false;
         }
@@ -55,6 +80,12 @@ bool parse(int count, char **words, Options *options) {
 }
 
 } // namespace
+
+#ifdef KVF_SEEDED_FAULTS
+namespace kvf {
+SeededFault g_seeded_fault = SeededFault::none;
+}
+#endif
 
 int main(int count, char **words) {
     Options options;
@@ -85,11 +116,13 @@ int main(int count, char **words) {
             std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), outcome.first_violation.c_str());
             std::fflush(stdout);
         }
+        if (options.fault && violations != 0)
+            break;
     }
     for (const auto &[code, times] : codes)
         std::printf("%-28s %llu\n", code == 0 ? "Success" : kvf::status_name(code),
                     static_cast<unsigned long long>(times));
     std::printf("seeds %llu rooms %llu violations %llu\n", static_cast<unsigned long long>(seeds),
                 static_cast<unsigned long long>(rooms), static_cast<unsigned long long>(violations));
-    return violations == 0 ? 0 : 1;
+    return (violations == 0) != options.fault ? 0 : 1;
 }

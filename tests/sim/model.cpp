@@ -67,7 +67,7 @@ void Model::verify(const SeenRoom &room) {
                 for (uint32_t byte = 0; byte < (group == 0 ? kPageBytes : kAuxBytes); ++byte)
                     if (page[byte] != expected(*room.request, group, tensor, i, byte))
                         return world_.violation(
-                            "%s is Success, but page %u of group %u, tensor %u, position %u is wrong",
+                            "%s should be whole, but page %u of group %u, tensor %u, position %u is wrong",
                             name(room).c_str(), room.pages[group][i], group, tensor, i);
             }
 }
@@ -141,8 +141,25 @@ void Model::changed(SimEngine &engine, uint32_t slot) {
     room->ended = world_.now();
     ++(state == KVF_STATE_SUCCESS ? successes : failures);
     ++codes[room->code];
-    if (state == KVF_STATE_SUCCESS && !room->sender)
-        verify(*room);
+    judge_end(*room);
+}
+
+void Model::judge_end(const SeenRoom &room) {
+    constexpr uint64_t kLate = 100 * kMilli; // inboxes, a connection that breaks in between
+    if (room.ended - room.opened > 3 * deadline + kLate)
+        world_.violation("%s ends %.1f ms after its open, with three deadlines of %.1f ms", name(room).c_str(),
+                         static_cast<double>(room.ended - room.opened) / kMilli,
+                         static_cast<double>(deadline) / kMilli);
+    if (orderly && room.state == KVF_STATE_FAILED && !room.request->given_up)
+        world_.violation("%s fails (%s) where nothing goes wrong", name(room).c_str(), status_name(room.code));
+    if (room.state != KVF_STATE_SUCCESS)
+        return;
+    if (!room.sender)
+        return verify(room);
+    // What it says has arrived is there, at each receiver that still owns its pages.
+    for (const SeenRef &other : live_)
+        if (other->request == room.request && !other->sender && !other->quiesced && !other->gone)
+            verify(*other);
 }
 
 SeenRef Model::owner(const Memory &memory, uint64_t offset) {

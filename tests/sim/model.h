@@ -15,6 +15,7 @@ struct Request {
     uint64_t id = 0;
     uint64_t serial = 0;         // tells requests of one id apart
     uint32_t pages = 0, aux = 0; // how many of each group
+    bool given_up = false;       // by a caller: one of its rooms was aborted, or closed before its end
 };
 
 // One room, as seen from outside, from its open until its handle is stale.
@@ -37,7 +38,12 @@ using SeenRef = std::shared_ptr<SeenRoom>;
 
 class Model {
   public:
-    Model(World &world) : world_(world) {}
+    explicit Model(World &world) : world_(world) {}
+
+    // Nothing goes wrong in this run: rooms that nobody gives up succeed.
+    bool orderly = false;
+    // No phase of a room may be longer, give or take what its engine is late.
+    uint64_t deadline = UINT64_MAX;
 
     // Takes pages that nobody owns; false when there are too few.
     bool own_pages(const SeenRef &room);
@@ -64,6 +70,7 @@ class Model {
     };
     SeenRef owner(const Memory &memory, uint64_t offset);
     void verify(const SeenRoom &room);
+    void judge_end(const SeenRoom &room);
     uint8_t expected(const Request &request, uint32_t group, uint32_t tensor, uint32_t position, uint32_t byte) const;
     static std::string name(const SeenRoom &room);
 

@@ -23,8 +23,8 @@ void Network::dial(const EngineRef &from, uint64_t connection, const std::string
         }
         const EngineRef to = found->second;
         auto wire = std::make_shared<Wire>();
-        wire->ends[0] = {from, connection, true, 0, {}};
-        wire->ends[1] = {to, 0, true, 0, {}};
+        wire->ends[0] = {from, connection, true, 0, 0, {}};
+        wire->ends[1] = {to, 0, true, 0, 0, {}};
         wires_.push_back(wire);
         to->on_control([&](Control &control) { wire->ends[1].connection = control.accepted(from->address()); });
         if (wire->ends[1].connection == 0)
@@ -46,8 +46,8 @@ Network::WireRef Network::find(const SimEngine &engine, uint64_t connection, int
     return nullptr;
 }
 
-bool Network::parted(const End &from, const End &to) const {
-    return partitions_.contains({from.engine->number(), to.engine->number()});
+bool Network::held_up(const End &from, const End &to) const {
+    return partitions_.contains({from.engine->number(), to.engine->number()}) || world_.now() < to.stalled_until;
 }
 
 void Network::send(SimEngine &from, uint64_t connection, std::span<const uint8_t> bytes) {
@@ -71,13 +71,13 @@ void Network::close(SimEngine &from, uint64_t connection) {
 // What a partition holds up keeps its place: nothing overtakes it.
 void Network::carry(const WireRef &wire, int to, std::vector<uint8_t> bytes) {
     End &end = wire->ends[to];
-    if (!end.held.empty() || parted(wire->ends[1 - to], end)) {
+    if (!end.held.empty() || held_up(wire->ends[1 - to], end)) {
         end.held.push_back(std::move(bytes));
         return;
     }
     end.last_delivery = std::max(end.last_delivery, world_.now() + latency());
     world_.at(end.last_delivery, [this, wire, to, bytes = std::move(bytes)]() mutable {
-        if (!wire->lossy && parted(wire->ends[1 - to], wire->ends[to]))
+        if (!wire->lossy && held_up(wire->ends[1 - to], wire->ends[to]))
             wire->ends[to].held.push_back(std::move(bytes));
         else
             deliver(wire, to, std::move(bytes));
@@ -121,8 +121,13 @@ void Network::cut_one() {
     wire->broken = true;
     wire->lossy = world_.random.chance(0.5);
     std::erase(wires_, wire);
-    for (int i = 0; i < 2; ++i)
-        world_.after(latency() * (world_.random.chance(0.2) ? 200 : 1), [this, wire, i] { hang_up(wire, i); });
+    for (int i = 0; i < 2; ++i) {
+        End &end = wire->ends[i];
+        const uint64_t stall = world_.random.chance(0.3) ? world_.random.below(300 * kMilli) : 0;
+        end.stalled_until = world_.now() + stall;
+        world_.after(stall, [this, wire, i] { release(wire, i); });
+        world_.after(stall + most_latency + latency(), [this, wire, i] { hang_up(wire, i); });
+    }
 }
 
 void Network::crashed(SimEngine &engine, bool silently) {
@@ -147,17 +152,20 @@ void Network::heal_all() {
     flush();
 }
 
+void Network::release(const WireRef &wire, int to) {
+    if (held_up(wire->ends[1 - to], wire->ends[to]))
+        return;
+    std::deque<std::vector<uint8_t>> held;
+    held.swap(wire->ends[to].held);
+    for (auto &bytes : held)
+        carry(wire, to, std::move(bytes));
+}
+
 void Network::flush() {
     const std::vector<WireRef> wires = wires_;
     for (const WireRef &wire : wires)
-        for (int to = 0; to < 2; ++to) {
-            if (parted(wire->ends[1 - to], wire->ends[to]))
-                continue;
-            std::deque<std::vector<uint8_t>> held;
-            held.swap(wire->ends[to].held);
-            for (auto &bytes : held)
-                carry(wire, to, std::move(bytes));
-        }
+        for (int to = 0; to < 2; ++to)
+            release(wire, to);
 }
 
 } // namespace kvf::sim

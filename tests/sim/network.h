@@ -46,6 +46,7 @@ class Network {
         uint64_t connection = 0;
         bool open = false;
         uint64_t last_delivery = 0;            // of what goes to this end
+        uint64_t stalled_until = 0;            // what goes to this end is held up until then
         std::deque<std::vector<uint8_t>> held; // by a partition; an empty one is the close
     };
     struct Wire {
@@ -55,11 +56,12 @@ class Network {
     };
     using WireRef = std::shared_ptr<Wire>;
 
-    bool parted(const End &from, const End &to) const;
+    bool held_up(const End &from, const End &to) const;
     WireRef find(const SimEngine &engine, uint64_t connection, int *side);
     void carry(const WireRef &wire, int to, std::vector<uint8_t> bytes);
     void deliver(const WireRef &wire, int to, std::vector<uint8_t> bytes);
     void hang_up(const WireRef &wire, int to);
+    void release(const WireRef &wire, int to);
     void flush();
     uint64_t latency() { return 1 + world_.random.below(most_latency); }
 

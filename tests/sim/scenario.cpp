@@ -67,7 +67,9 @@ class Scenario {
     std::vector<EngineParams> params_;
     std::vector<EngineRef> engines_;
     std::vector<uint32_t> prefills_, decodes_;
-    bool calm_ = false; // this seed has no faults of processes and network
+    bool calm_ = false;      // this seed has no faults of processes and network
+    bool hasty_ = false;     // callers do the next thing soon
+    bool any_ended_ = false; // an engine, without a word
     bool winding_ = false;
     double abort_chance_ = 0;
 };
@@ -85,6 +87,7 @@ Weather Scenario::weather(Random &random) {
     weather.can_fence = random.chance(0.8);
     weather.fence_revokes = random.chance(0.5);
     weather.strided = random.chance(0.5);
+    weather.linger = random.between(1, 300) * kMilli;
     return weather;
 }
 
@@ -110,8 +113,12 @@ void Scenario::start_engine(uint32_t number) {
 
 void Scenario::wire_up() {
     Random &random = world_.random;
+    network_.most_latency = random.chance(0.3) ? 10 * kMilli : 100 * kMicro;
     calm_ = random.chance(0.3);
+    hasty_ = random.chance(0.5);
     abort_chance_ = random.chance(0.6) ? 0.15 : 0;
+    const Weather &weather = fabric_.weather();
+    model_.orderly = calm_ && hasty_ && weather.fails == 0 && weather.never == 0;
     const uint32_t prefills = 1 + static_cast<uint32_t>(random.below(2));
     const uint32_t decodes = 1 + static_cast<uint32_t>(random.below(3));
     const uint32_t layers = 1 + static_cast<uint32_t>(random.below(3));
@@ -124,7 +131,8 @@ void Scenario::wire_up() {
         params.max_rooms = static_cast<uint32_t>(random.between(8, 64));
         params.inbox = static_cast<uint32_t>(random.between(4, 64));
         params.window_ops = static_cast<uint32_t>(random.between(1, 16));
-        params.max_unclaimed = random.between(2, 64);
+        params.max_unclaimed = model_.orderly ? 4096 : random.between(2, 64);
+        model_.deadline = params.deadline;
         params_.push_back(params);
         (number < prefills ? prefills_ : decodes_).push_back(number);
         start_engine(number);
@@ -139,7 +147,8 @@ void Scenario::wire_up() {
 
 // Something between at once and half a deadline, mostly soon.
 uint64_t Scenario::when() {
-    const uint64_t most = world_.random.chance(0.8) ? kMilli : (world_.random.chance(0.8) ? 50 * kMilli : kSecond);
+    const uint64_t longest = hasty_ ? 100 * kMilli : kSecond;
+    const uint64_t most = world_.random.chance(0.8) ? kMilli : (world_.random.chance(0.8) ? 50 * kMilli : longest);
     return 1 + world_.random.below(most);
 }
 
@@ -236,8 +245,12 @@ void Scenario::accept(const SeenRef &room, int tries) {
     for (uint32_t group = 0; group < 2; ++group)
         if (!room->pages[group].empty())
             lists.push_back({group, room->pages[group]});
-    if (room->engine->accept(room->handle, std::move(lists)) == KVF_ERR_AGAIN && tries < 1000)
+    const int code = room->engine->accept(room->handle, std::move(lists));
+    if (code == KVF_ERR_AGAIN && tries < 1000)
         later(kMilli, [this, room, tries] { accept(room, tries + 1); });
+    if (code == KVF_ERR_STATE && !room->over())
+        world_.violation("room %llu can't be accepted, though it was not before",
+                         static_cast<unsigned long long>(room->request->id));
 }
 
 void Scenario::send_chunks(const JobRef &job) {
@@ -302,8 +315,10 @@ void Scenario::live_on(const SeenRef &room) {
     Random &random = world_.random;
     if (random.chance(abort_chance_))
         world_.after(when(), [room] {
-            if (!room->gone && room->engine->alive())
-                room->engine->abort(room->handle);
+            if (room->gone || !room->engine->alive())
+                return;
+            room->request->given_up = true;
+            room->engine->abort(room->handle);
         });
     if (random.chance(0.1))
         world_.after(when() + when(), [this, room] {
@@ -311,6 +326,7 @@ void Scenario::live_on(const SeenRef &room) {
                 return;
             world_.trace("room %llu on engine %u: close deferred", static_cast<unsigned long long>(room->request->id),
                          room->engine->number());
+            room->request->given_up = true;
             room->engine->close_deferred(room->handle);
         });
     later(kMilli, [this, room] { try_close(room); });
@@ -333,6 +349,9 @@ void Scenario::closed(const SeenRef &room) {
     model_.sweep();
     if (--id_users_[room->request->id] == 0) {
         id_users_.erase(room->request->id);
+        // Word of a room that was given up before its peer was found may reach the next of its id.
+        if (model_.orderly && room->request->given_up)
+            return;
         free_ids_.push_back(room->request->id);
     }
 }
@@ -366,23 +385,26 @@ void Scenario::disturb() {
             if (engines_[number]->alive() && !engines_[number]->closing()) {
                 const bool silently = random.chance(0.3);
                 world_.trace("engine %u dies%s", number, silently ? " silently" : "");
+                any_ended_ = true;
                 engines_[number]->crash(silently);
-                restart(number, random.below(300 * kMilli));
+                restart(number, random.below(random.chance(0.5) ? kMilli : 300 * kMilli));
             }
             break;
         case 5:
             if (engines_[number]->alive() && !engines_[number]->closing()) {
+                any_ended_ = true;
                 world_.trace("engine %u is destroyed", number);
                 engines_[number]->shut_down(random.below(100 * kMilli), [this, number] { restart(number, kMilli); });
             }
             break;
         default:
             if (engines_[number]->alive() && !engines_[number]->closing()) {
+                const bool back = engines_[number]->loads("simb");
                 world_.trace("engine %u swaps its transport", number);
-                engines_[number]->load("simb");
-                later(10 * kMilli, [engine = engines_[number]] {
+                engines_[number]->load(back ? "sim" : "simb");
+                later(10 * kMilli, [engine = engines_[number], back] {
                     if (engine->alive() && !engine->closing())
-                        engine->unload("sim");
+                        engine->unload(back ? "simb" : "sim");
                 });
             }
     }
@@ -409,7 +431,7 @@ void Scenario::check_end() {
                              static_cast<unsigned long long>(room->request->id),
                              static_cast<unsigned long long>(room->request->serial),
                              room->sender ? "sender" : "receiver", room->engine->number(), room->state);
-    const bool quarantine = !fabric_.weather().can_fence || fabric_.weather().never > 0;
+    const bool quarantine = fabric_.weather().never > 0 || (any_ended_ && !fabric_.weather().can_fence);
     for (const SeenRef &room : model_.live())
         if (room->over() && !room->quiesced && !quarantine)
             world_.violation("room %llu.%llu (%s on engine %u) is not quiesced",
