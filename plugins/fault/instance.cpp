@@ -96,13 +96,12 @@ int Instance::import_key(Peer *peer, const void *blob, size_t size, kvf_remote *
 int Instance::fence(Peer *peer) {
     if (inner_.ops.fence == nullptr)
         return fail(KVF_ERR_UNSUPPORTED, "the transport below has no fence");
+    if (peer->fence.load(std::memory_order_relaxed) == Peer::Fence::none)
+        peer->fence.store(Peer::Fence::asked, std::memory_order_release);
     if (peer->fences++ < options_.fence_busy)
         return fail(KVF_ERR_BUSY, "fence refused by the fault plugin");
-    peer->fence.store(Peer::Fence::asked, std::memory_order_release);
-    if (const int rc = inner_.ops.fence(peer->inner); rc != KVF_OK) {
-        peer->fence.store(Peer::Fence::none, std::memory_order_release);
+    if (const int rc = inner_.ops.fence(peer->inner); rc != KVF_OK)
         return rc;
-    }
     // What a lane has not given to the inner transport it will not give from here on, or see it refused there.
     peer->fence.store(Peer::Fence::done, std::memory_order_release);
     const std::lock_guard<std::mutex> guard(mutex_);

@@ -26,11 +26,12 @@ struct Peer {
     Instance *instance;
     kvf_peer *inner;
     uint64_t fences = 0; // asked for so far
-    // Written by fence. Once it is done, lanes end what they hold of this peer as cancelled; while it is asked for,
-    // what the inner transport refuses may be its work already.
+    // Written by fence. From when it is first asked for, lanes give the inner transport nothing for this peer any more,
+    // whatever the answer was; once it is done they end what they hold of it as cancelled.
     enum class Fence { none, asked, done };
     std::atomic<Fence> fence{Fence::none};
 
+    bool closing() const { return fence.load(std::memory_order_acquire) != Fence::none; }
     bool fenced() const { return fence.load(std::memory_order_acquire) == Fence::done; }
 };
 

@@ -82,6 +82,8 @@ int Lane::post(Peer *peer, uint32_t kind, const kvf_segment *segments, uint32_t 
                uint32_t *accepted) {
     told_.clear();
     *accepted = 0;
+    if (peer->closing())
+        return fail(KVF_ERR_CANCELLED, "the peer is fenced");
     const Options &options = instance_->options();
     Counters &counters = instance_->counters();
     const bool full = random_.chance(options.full);
@@ -176,6 +178,8 @@ void Lane::release_held(uint64_t now) {
             continue;
         if (operation.fate.fail)
             operation.end(KVF_ERR_TRANSPORT, "failed by the fault plugin", now, polls_);
+        else if (operation.peer->closing())
+            operation.end(KVF_ERR_CANCELLED, "the peer was fenced", now, polls_);
         else
             post_rest(serial, &operation, now);
     }
@@ -189,7 +193,7 @@ void Lane::post_rest(uint64_t serial, Operation *operation, uint64_t now) {
     const int rc = instance_->inner().ops.post(inner_, operation->peer->inner, operation->kind,
                                                operation->segments.data() + operation->next,
                                                static_cast<uint32_t>(left), serial, &accepted);
-    if (rc != KVF_OK && operation->peer->fence.load(std::memory_order_acquire) != Peer::Fence::none) {
+    if (rc != KVF_OK && operation->peer->closing()) {
         operation->end(KVF_ERR_CANCELLED, "the peer was fenced", now, polls_);
     } else if (rc != KVF_OK) {
         operation->end(rc, "refused by the transport below when it was passed on", now, polls_);

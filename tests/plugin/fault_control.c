@@ -141,6 +141,36 @@ static void a_fence_is_busy_as_often_as_asked(void **state) {
     rig_close(&it);
 }
 
+static int post(rig *it, uint64_t token) {
+    kvf_segment segment;
+    uint32_t accepted = 9;
+    rig_segments(it, &segment, 1, 0, 16);
+    const int rc = it->ops->post(it->lane, it->peer, KVF_OP_WRITE, &segment, 1, token, &accepted);
+    assert_int_equal(accepted, rc == KVF_OK);
+    return rc;
+}
+
+static void after_a_busy_fence_nothing_is_posted_to_the_peer(void **state) {
+    (void)state;
+    rig it;
+    kvf_completion done[1];
+    rig_open(&it, "fence_busy=1,polls=2,hold=before", "memory", "");
+    rig_write(&it, 0, 16, 1);
+    memset(it.our_memory, 7, sizeof it.our_memory);
+    assert_int_equal(it.ops->fence(it.peer), KVF_ERR_BUSY);
+    assert_int_equal(post(&it, 2), KVF_ERR_CANCELLED);
+    assert_string_equal(rig_sentence(), "the peer is fenced");
+    /* Nor what was accepted before and held back. */
+    assert_int_equal(rig_reap(&it, done, 1, 10), 1);
+    assert_int_equal(done[0].token, 1);
+    assert_int_equal(done[0].status, KVF_ERR_CANCELLED);
+    assert_int_not_equal(it.their_memory[0], 7);
+    assert_int_equal(it.ops->fence(it.peer), KVF_OK);
+    assert_int_equal(post(&it, 3), KVF_ERR_CANCELLED);
+    assert_int_equal(rig_reap(&it, done, 1, 10), 0);
+    rig_close(&it);
+}
+
 static void counters_are_those_below_and_its_own(void **state) {
     (void)state;
     rig it;
@@ -189,6 +219,7 @@ int main(void) {
         cmocka_unit_test(the_first_connects_fail_and_the_next_succeeds),
         cmocka_unit_test(keys_and_registrations_fail_as_asked),
         cmocka_unit_test(a_fence_is_busy_as_often_as_asked),
+        cmocka_unit_test(after_a_busy_fence_nothing_is_posted_to_the_peer),
         cmocka_unit_test(counters_are_those_below_and_its_own),
         cmocka_unit_test(a_transport_with_only_the_required_operations_is_enough),
     };
