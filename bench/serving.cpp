@@ -1,6 +1,7 @@
 // Rooms as large as those of a model in service, all in flight at the same time between two processes; every page is
 // looked at afterwards. This is how the two sides are used; what they do stands in serving_decode and serving_prefill.
-#include <thread>
+#include <cstdlib>
+#include <string_view>
 
 #include "benchmarks.h"
 #include "resident.h"
@@ -32,12 +33,23 @@ ServingOptions adjusted(ServingOptions options) {
     return options;
 }
 
+// What an engine takes when it is not told: KVF_SHARDS, or the library's own choice.
+uint32_t default_shards() {
+    std::vector<kvf_config_entry> entries(64);
+    const int count = kvf_config_list(entries.data(), entries.size(), sizeof entries[0]);
+    entries.resize(std::clamp<size_t>(count < 0 ? 0 : static_cast<size_t>(count), 0, entries.size()));
+    for (const kvf_config_entry &entry : entries)
+        if (std::string_view(entry.name) == "KVF_SHARDS")
+            return static_cast<uint32_t>(std::strtoul(entry.value, nullptr, 10));
+    fail("the library lists no KVF_SHARDS");
+}
+
 ServingPlan plan_of(const ServingOptions &options) {
     ServingPlan plan;
     plan.rooms = options.rooms;
     plan.room_pages = (options.tokens - 1) / kPageTokens + 1;
     plan.layers = options.layers;
-    plan.shards = options.shards;
+    plan.shards = options.shards != 0 ? options.shards : default_shards();
     plan.seed = options.seed;
     const double pages = options.pool_gib * kGiB / static_cast<double>(plan.page_bytes_of_all_layers());
     plan.pool_pages = static_cast<uint32_t>(std::min(pages, 4e9));
@@ -79,14 +91,14 @@ void add_round(const Round &round, Sum &sum) {
 }
 
 // memcpy before and after each round: of the pages of a round that is not near, so that none are in a cache.
-Sum run_rounds(ServingDecode &decode, const ServingPlan &plan, uint32_t rounds, uint32_t threads) {
+Sum run_rounds(ServingDecode &decode, const ServingPlan &plan, uint32_t rounds) {
     struct Copies {
         double one, all;
     };
     const auto copy = [&](uint32_t near) -> Copies {
         const uint64_t far = (near + rounds / 2) % rounds;
         const double one = decode.copy(far, 1);
-        return {one, threads == 1 ? one : decode.copy(far, threads)};
+        return {one, plan.shards == 1 ? one : decode.copy(far, plan.shards)};
     };
     Sum sum;
     Copies before = copy(0);
@@ -105,7 +117,7 @@ Sum run_rounds(ServingDecode &decode, const ServingPlan &plan, uint32_t rounds, 
     return sum;
 }
 
-void add_figures(const ServingPlan &plan, const Sum &sum, uint32_t threads, Report &report) {
+void add_figures(const ServingPlan &plan, const Sum &sum, Report &report) {
     const auto rooms = static_cast<double>(sum.rooms);
     const auto mib = [](uint64_t bytes) { return static_cast<double>(bytes) / kMiB; };
     report.add("serving.success.decode", static_cast<double>(sum.successes), "rooms", "rooms opened", rooms);
@@ -116,7 +128,7 @@ void add_figures(const ServingPlan &plan, const Sum &sum, uint32_t threads, Repo
     report.add({"serving.rate", sum.rate.value(), "GB/s", "memcpy of the same pages, one thread", sum.rate.peer(),
                 sum.rate.ratio()});
     report.add({"serving.rate.threads", sum.rate_of_threads.value(), "GB/s",
-                text("memcpy of the same pages, %u threads", threads), sum.rate_of_threads.peer(),
+                text("memcpy of the same pages, %u threads", plan.shards), sum.rate_of_threads.peer(),
                 sum.rate_of_threads.ratio()});
     if (plan.rooms == 1)
         report.add({"serving.latency", sum.milliseconds.value(), "ms", "memcpy of the same pages, one thread",
@@ -135,8 +147,6 @@ void add_figures(const ServingPlan &plan, const Sum &sum, uint32_t threads, Repo
 void run_serving(const ServingOptions &given, Report &report) {
     const ServingOptions options = adjusted(given);
     const ServingPlan plan = plan_of(options);
-    const uint32_t threads =
-        plan.shards != 0 ? plan.shards : std::min(4u, std::max(1u, std::thread::hardware_concurrency()));
     progress("two pools of %.2f GiB, %u pages of %u layers; filling them",
              static_cast<double>(plan.pool_bytes()) / kGiB, plan.pool_pages, plan.layers);
     SecondProcess prefill("serving");
@@ -153,9 +163,9 @@ void run_serving(const ServingOptions &given, Report &report) {
 
     progress("%u rounds of %u rooms, %.2f GB each round", options.rounds, plan.rooms,
              static_cast<double>(plan.room_bytes()) * plan.rooms / 1e9);
-    const Sum sum = run_rounds(decode, plan, options.rounds, threads);
+    const Sum sum = run_rounds(decode, plan, options.rounds);
     prefill.finish();
-    add_figures(plan, sum, threads, report);
+    add_figures(plan, sum, report);
     if (sum.successes != sum.rooms || sum.sender_successes != sum.rooms || sum.wrong_pages != 0) {
         report.finish();
         fail(

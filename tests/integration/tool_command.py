@@ -89,8 +89,8 @@ class Bootstrap(unittest.TestCase):
 
 
 class Bench(unittest.TestCase):
-    def figures(self, *arguments):
-        ran = run("bench", *arguments, "--quick", "--json")
+    def figures(self, *arguments, **environment):
+        ran = run("bench", *arguments, "--quick", "--json", **environment)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         figures = {}
         for line in ran.stdout.splitlines():
@@ -127,6 +127,16 @@ class Bench(unittest.TestCase):
             self.assertEqual((success["value"], success["peer_value"]), (24, 24))  # two rounds
         self.assertEqual(figures["serving.wrong_pages"]["value"], 0)
         self.assertEqual(figures["serving.bytes"]["ratio"], 1)
+
+    def test_serving_is_compared_with_as_many_threads_as_an_engine_has_shards(self):
+        for arguments, environment, shards in (
+            ([], {"KVF_SHARDS": "3"}, 3),
+            (["--shards", "2"], {"KVF_SHARDS": "3"}, 2),
+            ([], {}, min(4, len(os.sched_getaffinity(0)))),
+        ):
+            with self.subTest(arguments, **environment):
+                figures = self.figures("serving", "--rooms", "4", "--tokens", "128", *arguments, **environment)
+                self.assertEqual(figures["serving.rate.threads"]["peer"], f"memcpy of the same pages, {shards} threads")
 
     def test_serving_one_room_beside_memcpy(self):
         latency = self.figures("serving", "--rooms", "1", "--tokens", "512")["serving.latency"]
