@@ -10,7 +10,7 @@
  *   both sides      query, open an instance, register regions, open a lane on every shard
  *   handshake       each side gives the other: address(instance), export_key(region) for each region
  *                   each side: peer_create(its address), peer_export -> the other, peer_connect(the other's export)
- *                   the side that will post: import_key for each of the peer's regions
+ *                   the side that will post: import_key for each of the peer's regions, when both have connected
  *   transfers       post on a lane, poll the lane for completions
  *   end             fence(peer) when it died or fell silent; release_key, peer_destroy, lane_close, deregister, close
  *

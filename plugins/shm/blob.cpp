@@ -42,12 +42,18 @@ Status decode_as(const void *blob, size_t size, Blob &value) {
 Status encode(Address address, void *blob, size_t *size) {
     return encode_as(address, blob, size);
 }
+Status encode(Greeting greeting, void *blob, size_t *size) {
+    return encode_as(greeting, blob, size);
+}
 Status encode(Key key, void *blob, size_t *size) {
     return encode_as(key, blob, size);
 }
 
 Status decode(const void *blob, size_t size, Address &address) {
     return decode_as(blob, size, address);
+}
+Status decode(const void *blob, size_t size, Greeting &greeting) {
+    return decode_as(blob, size, greeting);
 }
 Status decode(const void *blob, size_t size, Key &key) {
     return decode_as(blob, size, key);

@@ -1,9 +1,10 @@
-// What an instance tells its peers in bytes: its address, and a key for each region. Both ends run on one host, so the
+// What an instance tells its peers in bytes: its address, a greeting for each peer, and a key for each region. What a
+// blob says of a process counts only as far as that process's cookie says the same. Both ends run on one host, so the
 // fields stand as the machine has them. Blobs from a peer may hold anything; decode checks form, and the one who uses a
 // field checks its meaning.
 #pragma once
 
-#include "cookie.h"
+#include "cookie_file.h"
 #include "process.h"
 
 #include <cstddef>
@@ -18,7 +19,7 @@ struct BlobHeader {
 
 struct Address {
     static constexpr uint32_t kMagic = 0x4153464b; // "KFSA"
-    static constexpr uint16_t kVersion = 1;
+    static constexpr uint16_t kVersion = 2;
     static constexpr const char *kName = "address";
 
     BlobHeader header;
@@ -28,31 +29,42 @@ struct Address {
     int32_t pid;
     int32_t cookie_fd;
     Nonce nonce;
-    uint64_t cookie_address;
+    uint64_t instance_id; // of the engine
     FileId cookie_file;
 };
 static_assert(sizeof(Address) == 88, "no padding, which would carry what lay there before");
 
+// To one peer: what it is to put into its cookie, and where in ours it finds what it gave us.
+struct Greeting {
+    static constexpr uint32_t kMagic = 0x4753464b; // "KFSG"
+    static constexpr uint16_t kVersion = 1;
+    static constexpr const char *kName = "greeting";
+
+    BlobHeader header;
+    Nonce challenge;
+    uint64_t answer_slot;
+};
+static_assert(sizeof(Greeting) == 32, "no padding");
+
+// Where in the instance's cookie the region stands: no address, so there is none to forge.
 struct Key {
     static constexpr uint32_t kMagic = 0x4b53464b; // "KFSK"
-    static constexpr uint16_t kVersion = 1;
+    static constexpr uint16_t kVersion = 2;
     static constexpr const char *kName = "key";
 
     BlobHeader header;
     Nonce nonce; // of the instance that the region is of
-    uint64_t base;
-    uint64_t length;
-    FileId file; // of the memfd, and the offset of base in it; zero without one
-    uint64_t fd_offset;
-    int32_t fd; // -1: no memfd
-    uint32_t reserved;
+    uint64_t slot;
+    uint64_t serial;
 };
-static_assert(sizeof(Key) == 72, "no padding, which would carry what lay there before");
+static_assert(sizeof(Key) == 40, "no padding");
 
 // Fill and read blobs as the comment on blobs in plugin.h says.
 Status encode(Address address, void *blob, size_t *size);
+Status encode(Greeting greeting, void *blob, size_t *size);
 Status encode(Key key, void *blob, size_t *size);
 Status decode(const void *blob, size_t size, Address &address);
+Status decode(const void *blob, size_t size, Greeting &greeting);
 Status decode(const void *blob, size_t size, Key &key);
 
 } // namespace shm

@@ -2,72 +2,84 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/uio.h>
 
 #include <cerrno>
 #include <new>
 
 namespace shm {
 
-Status Cookie::bake() {
-    if (getrandom(nonce_.data(), sizeof nonce_, 0) != static_cast<ssize_t>(sizeof nonce_))
-        return fail(KVF_ERR_SYSTEM, "getrandom: %s", errno_text(errno));
-    memfd_ = Fd(memfd_create("kvferry-shm-cookie", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!memfd_ || ftruncate(memfd_.get(), sizeof(CookiePage)) != 0 ||
-        fcntl(memfd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-        return fail(KVF_ERR_SYSTEM, "cannot make the cookie's memfd: %s", errno_text(errno));
-    uint64_t size = 0;
-    if (Status status = inspect_memfd(memfd_.get(), file_, size); !status.ok())
+Status Cookie::bake(uint64_t instance_id) {
+    if (Status status = make_nonce(nonce_); !status.ok())
         return status;
-    void *page = mmap(nullptr, sizeof(CookiePage), PROT_READ | PROT_WRITE, MAP_SHARED, memfd_.get(), 0);
-    if (page == MAP_FAILED)
+    memfd_ = Fd(memfd_create("kvferry-shm-cookie", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!memfd_ || ftruncate(memfd_.get(), sizeof(CookieFile)) != 0)
+        return fail(KVF_ERR_SYSTEM, "cannot make the cookie's memfd: %s", errno_text(errno));
+    void *data = mmap(nullptr, sizeof(CookieFile), PROT_READ | PROT_WRITE, MAP_SHARED, memfd_.get(), 0);
+    if (data == MAP_FAILED)
         return fail(KVF_ERR_SYSTEM, "cannot map the cookie: %s", errno_text(errno));
-    page_ = new (page) CookiePage;
+    // Not constructed: zero is what every word of it begins with, and a page that is written to takes memory.
+    file_ = static_cast<CookieFile *>(data);
     owner_ = getpid();
+    // From here on this is the only mapping that writes.
+    if (fcntl(memfd_.get(), F_ADD_SEALS, kCookieSeals) != 0)
+        return fail(KVF_ERR_SYSTEM, "cannot seal the cookie's memfd: %s", errno_text(errno));
+    uint64_t size = 0;
+    if (Status status = inspect_memfd(memfd_.get(), id_, size); !status.ok())
+        return status;
+    file_->head.instance_id.store(instance_id, std::memory_order_relaxed);
+    file_->head.address.store(reinterpret_cast<uintptr_t>(&file_->head), std::memory_order_relaxed);
     for (size_t i = 0; i < nonce_.size(); ++i)
-        page_->nonce[i].store(nonce_[i], std::memory_order_release);
+        file_->head.nonce[i].store(nonce_[i], std::memory_order_release);
     return {};
 }
 
 Cookie::~Cookie() {
-    if (page_ == nullptr)
+    if (file_ == nullptr)
         return;
-    // A child after fork shares the page with the instance that lives on in its parent.
-    if (owner_ == getpid()) {
-        for (std::atomic<uint64_t> &word : page_->nonce)
+    if (is_ours()) {
+        for (Word &word : file_->head.nonce)
             word.store(0, std::memory_order_release);
     }
-    munmap(page_, sizeof(CookiePage));
+    munmap(file_, sizeof(CookieFile));
 }
 
-PeerCookie::PeerCookie(const Nonce &nonce, uint64_t address, const FileId &file)
-    : nonce_(nonce), address_(address), page_(file, PROT_READ, nullptr) {}
-
-CookieState PeerCookie::read(pid_t pid) const {
-    Nonce found{};
-    const iovec ours{found.data(), sizeof found};
-    const iovec theirs{reinterpret_cast<void *>(address_), sizeof found}; // NOLINT(performance-no-int-to-ptr)
-    const ssize_t moved = process_vm_readv(pid, &ours, 1, &theirs, 1, 0);
-    if (moved < 0 && errno != EFAULT)
-        return CookieState::unknown;
-    return moved == static_cast<ssize_t>(sizeof found) && found == nonce_ ? CookieState::held : CookieState::gone;
+bool Cookie::is_ours() const {
+    return owner_ == getpid();
 }
 
-// A file of any size but none has a whole page to look at, zero behind its end.
-Status PeerCookie::map(const Process &process, int fd) {
-    return page_.map(process, fd);
+Status Cookie::add(const RegionRecord &record, uint32_t &slot, uint64_t &serial) {
+    if (!region_slots_.take(slot))
+        return fail(KVF_ERR_TRANSPORT, "%zu regions are registered, more than that shm does not take",
+                    CookieFile::kRegions);
+    serial = ++serials_;
+    if (!is_ours())
+        return {};
+    file_->regions[slot].write(record, serial);
+    file_->head.region_slots.store(region_slots_.used(), std::memory_order_release);
+    return {};
 }
 
-CookieState PeerCookie::look() const {
-    if (page_.data() == nullptr)
-        return CookieState::unknown;
-    const auto *page = reinterpret_cast<const CookiePage *>(page_.data());
-    for (size_t i = 0; i < nonce_.size(); ++i) {
-        if (page->nonce[i].load(std::memory_order_acquire) != nonce_[i])
-            return CookieState::gone;
-    }
-    return CookieState::held;
+void Cookie::remove_region(uint32_t slot) {
+    if (is_ours())
+        file_->regions[slot].clear();
+    region_slots_.give_back(slot);
+}
+
+Status Cookie::reserve_answer(uint32_t &slot) {
+    if (!answer_slots_.take(slot))
+        return fail(KVF_ERR_TRANSPORT, "there are %zu peers, more than that shm does not take", CookieFile::kPeers);
+    return {};
+}
+
+void Cookie::answer(uint32_t slot, const Nonce &challenge, const Nonce &peer) {
+    if (is_ours())
+        file_->answers[slot].write(challenge, peer);
+}
+
+void Cookie::remove_answer(uint32_t slot) {
+    if (is_ours())
+        file_->answers[slot].clear();
+    answer_slots_.give_back(slot);
 }
 
 } // namespace shm

@@ -12,11 +12,7 @@ namespace {
 // cookie that was once found can be gone. Its process is trusted to tell the truth here: one that lies could as well
 // have handed on its mapping of our memory, against which no fence helps.
 bool was_closed(const kvf_peer &peer) {
-    if (!peer.connected)
-        return false;
-    if (peer.map_way.ok() && peer.cookie.look() == CookieState::gone)
-        return true;
-    return peer.cma_way.ok() && peer.cookie.read(peer.process.pid()) == CookieState::gone;
+    return peer.connected && peer.cookie.ask(peer.process) == CookieState::gone;
 }
 
 } // namespace
@@ -26,10 +22,7 @@ bool was_closed(const kvf_peer &peer) {
 // cannot be taken away from it.
 Status kvf_peer::fence() {
     gate.shut();
-    for (const std::weak_ptr<shm::Mapping> &pool : pools) {
-        if (const std::shared_ptr<shm::Mapping> mapping = pool.lock())
-            mapping->unmap();
-    }
+    pools.unmap();
     if (!shm::check_same_kernel(address, instance.self).ok())
         return {}; // out of reach in both directions alike
     if (!process) {

@@ -11,8 +11,9 @@ Status kvf_instance::open(const kvf_open_params &params, std::unique_ptr<kvf_ins
         return status;
     if (Status status = shm::identify_self(made->self); !status.ok())
         return status;
-    if (Status status = made->cookie.bake(); !status.ok())
+    if (Status status = made->cookie.bake(params.instance_id); !status.ok())
         return status;
+    made->id = params.instance_id;
     instance = std::move(made);
     return {};
 }
@@ -25,7 +26,7 @@ shm::Address kvf_instance::address() const {
     out.pid = self.pid;
     out.cookie_fd = cookie.fd();
     out.nonce = cookie.nonce();
-    out.cookie_address = reinterpret_cast<uintptr_t>(cookie.address());
+    out.instance_id = id;
     out.cookie_file = cookie.file();
     return out;
 }

@@ -18,6 +18,7 @@ struct kvf_instance final {
     int read_counters(kvf_counter *list, size_t capacity) const;
 
     shm::Options options;
+    uint64_t id = 0; // of the engine
     shm::ProcessId self;
     shm::Cookie cookie;
     shm::Counters counters;

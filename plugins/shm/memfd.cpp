@@ -19,7 +19,7 @@ Status check_file_id(int fd, const Process &process, int number, const FileId &i
     if (fstat(fd, &entry) != 0)
         return fail(KVF_ERR_SYSTEM, "cannot stat descriptor %d of process %d: %s", number, process.pid(),
                     errno_text(errno));
-    if (!S_ISREG(entry.st_mode) || entry.st_dev != id.device || entry.st_ino != id.inode)
+    if (!S_ISREG(entry.st_mode) || FileId{entry.st_dev, entry.st_ino} != id)
         return fail(KVF_ERR_PROTOCOL,
                     "descriptor %d of process %d is inode %" PRIu64 " of device %" PRIu64
                     " and not the memfd that its key names, inode %" PRIu64 " of device %" PRIu64,
@@ -28,14 +28,18 @@ Status check_file_id(int fd, const Process &process, int number, const FileId &i
     return {};
 }
 
+Status no_descriptor(const Process &process, int number) {
+    return fail(KVF_ERR_PROTOCOL, "process %d has no descriptor %d", process.pid(), number);
+}
+
 // /proc/<pid>/fd needs less than pidfd_getfd (Yama has no say), but the same user or CAP_DAC_READ_SEARCH.
 Status open_by_proc(const Process &process, int number, const FileId &id, Fd &memfd) {
     // A path descriptor first: to open whatever stands there could block or set off a device.
     const Fd path(openat(process.proc(), text("fd/%d", number).c_str(), O_PATH | O_CLOEXEC));
-    if (!path && (errno == EACCES || errno == EPERM))
-        return refused(process, "/proc/<pid>/fd", errno);
+    if (!path && errno == ENOENT)
+        return no_descriptor(process, number);
     if (!path)
-        return fail(KVF_ERR_PROTOCOL, "process %d has no descriptor %d: %s", process.pid(), number, errno_text(errno));
+        return refused(process, "/proc/<pid>/fd", errno);
     if (Status status = check_file_id(path.get(), process, number, id); !status.ok())
         return status;
     memfd = Fd(open(text("/proc/self/fd/%d", path.get()).c_str(), O_RDWR | O_CLOEXEC));
@@ -47,6 +51,8 @@ Status open_by_proc(const Process &process, int number, const FileId &id, Fd &me
 
 Status open_by_pidfd(const Process &process, int number, const FileId &id, Fd &memfd) {
     Fd file(pidfd_getfd(process.pidfd(), number));
+    if (!file && errno == EBADF)
+        return no_descriptor(process, number);
     if (!file)
         return refused(process, "pidfd_getfd", errno);
     if (Status status = check_file_id(file.get(), process, number, id); !status.ok())
@@ -84,20 +90,12 @@ Status open_memfd_of(const Process &process, int fd, const FileId &id, Fd &memfd
     return other.code() == KVF_ERR_PERMISSION ? status : other;
 }
 
-Status Mapping::map(const Process &process, int fd) {
+Status Mapping::map(int memfd, uint64_t begin, uint64_t size) {
     unmap();
-    Fd memfd;
-    if (Status status = open_memfd_of(process, fd, id_, memfd); !status.ok())
-        return status;
-    uint64_t size = 0;
-    if (Status status = inspect_memfd(memfd.get(), id_, size); !status.ok())
-        return {status.code(), text("process %d: ", process.pid()) + status.sentence()};
-    if (size == 0)
-        return fail(KVF_ERR_RANGE, "memfd %d of process %d is empty", fd, process.pid());
-    void *data = mmap(nullptr, size, protection_, MAP_SHARED, memfd.get(), 0);
+    void *data = mmap(nullptr, size, protection_, MAP_SHARED, memfd, static_cast<off_t>(begin));
     if (data == MAP_FAILED)
-        return fail(KVF_ERR_SYSTEM, "cannot map the %" PRIu64 " bytes of memfd %d of process %d: %s", size, fd,
-                    process.pid(), errno_text(errno));
+        return fail(KVF_ERR_SYSTEM, "cannot map %" PRIu64 " bytes from offset %" PRIu64 " of a peer's memfd: %s", size,
+                    begin, errno_text(errno));
     // A child of ours must not keep the peer's memory after we are gone: our death is how the peer knows that nothing
     // writes there any more. Should it fail, that is left to the child, which has no lanes.
     madvise(data, size, MADV_DONTFORK);

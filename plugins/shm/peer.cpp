@@ -29,63 +29,90 @@ Status kvf_peer::create(kvf_instance &instance, const kvf_peer_params &params, s
         return status;
     if (address.pid <= 0)
         return fail(KVF_ERR_PROTOCOL, "the peer's address names process %d", address.pid);
-    peer = std::make_unique<kvf_peer>(instance, address, params.name == nullptr ? "peer" : params.name);
+    const char *name = params.name == nullptr ? "peer" : params.name;
+    if (address.instance_id != params.instance_id)
+        return fail(KVF_ERR_PROTOCOL, "the address from %s is of instance %016" PRIx64 ", and it is %016" PRIx64, name,
+                    address.instance_id, params.instance_id);
+    if (address.nonce == instance.cookie.nonce())
+        return fail(KVF_ERR_PROTOCOL, "the address from %s is our own", name);
+    auto made = std::make_unique<kvf_peer>(instance, address, name);
+    if (Status status = shm::make_nonce(made->challenge_); !status.ok())
+        return status;
+    if (Status status = instance.cookie.reserve_answer(made->answer_slot_); !status.ok())
+        return status;
+    made->has_answer_slot_ = true;
+    peer = std::move(made);
     return {};
 }
 
 kvf_peer::kvf_peer(kvf_instance &of, const shm::Address &at, const char *called)
-    : instance(of), name(called), address(at), cookie(at.nonce, at.cookie_address, at.cookie_file) {}
+    : instance(of), name(called), address(at), cookie(at.nonce, at.instance_id, at.cookie_fd, at.cookie_file) {}
 
-Status kvf_peer::connect() {
+kvf_peer::~kvf_peer() {
+    if (has_answer_slot_)
+        instance.cookie.remove_answer(answer_slot_);
+}
+
+shm::Greeting kvf_peer::greeting() const {
+    shm::Greeting out{};
+    out.challenge = challenge_;
+    out.answer_slot = answer_slot_;
+    return out;
+}
+
+Status kvf_peer::connect(const shm::Greeting &theirs) {
     if (connected)
         return fail(KVF_ERR_STATE, "%s is connected", name.c_str());
     if (Status status = shm::check_same_kernel(address, instance.self); !status.ok())
         return status;
-    const shm::ProcessId id{address.boot_id, address.pid_namespace, address.start_time, address.pid};
-    if (Status status = shm::Process::open(id, process); !status.ok())
-        return {status.code() == KVF_ERR_PEER_LOST ? KVF_ERR_UNREACHABLE : status.code(), status.sentence()};
-    cma_way = prove_by_cma();
-    if (cma_way.code() == KVF_ERR_UNREACHABLE)
-        return cma_way;
-    map_way = prove_by_map();
-    if (map_way.code() == KVF_ERR_UNREACHABLE)
-        return map_way;
-    if (!cma_way.ok() && !map_way.ok())
-        return fail(instance.options.cma ? cma_way.code() : map_way.code(), "cannot reach the memory of %s: %s; %s",
-                    name.c_str(), map_way.sentence().c_str(), cma_way.sentence().c_str());
+    if (Status status = reach(); !status.ok())
+        return {status.code(), name + ": " + status.sentence()};
+    their_answer_slot_ = theirs.answer_slot;
+    instance.cookie.answer(answer_slot_, theirs.challenge, address.nonce);
     connected = true;
     return {};
 }
 
-// Either proof ends in one of: ok; KVF_ERR_UNREACHABLE, this is not the peer; any other, this way is not open.
+Status kvf_peer::reach() {
+    const shm::ProcessId id{address.boot_id, address.pid_namespace, address.start_time, address.pid};
+    if (Status status = shm::Process::open(id, process); !status.ok())
+        return {status.code() == KVF_ERR_PEER_LOST ? KVF_ERR_UNREACHABLE : status.code(), status.sentence()};
+    if (Status status = cookie.map(process); !status.ok())
+        return status;
+    cma_way = find_cma_way();
+    if (cma_way.code() == KVF_ERR_UNREACHABLE)
+        return cma_way;
+    if (!instance.options.map)
+        map_way = fail(KVF_ERR_UNSUPPORTED, "mapping is off (option map=off or cma=only)");
+    if (!cma_way.ok() && !map_way.ok())
+        return fail(cma_way.code(), "cannot reach its memory: %s; %s", map_way.sentence().c_str(),
+                    cma_way.sentence().c_str());
+    return {};
+}
 
-Status kvf_peer::prove_by_cma() {
+// KVF_ERR_UNREACHABLE: this is not the peer. Any other failure: this way is not open.
+Status kvf_peer::find_cma_way() const {
     if (!instance.options.cma)
         return fail(KVF_ERR_UNSUPPORTED, "cross-memory attach is off (option cma=off)");
     switch (cookie.read(process.pid())) {
         case CookieState::held:
             return {};
         case CookieState::gone:
-            return fail(KVF_ERR_UNREACHABLE,
-                        "process %d does not hold the cookie of %s: its engine was closed, or the "
-                        "address is not its own",
-                        process.pid(), name.c_str());
+            return fail(KVF_ERR_UNREACHABLE, "process %d does not hold its cookie any more: its engine was closed",
+                        process.pid());
         case CookieState::unknown:
             break;
     }
     return shm::refused(process, "process_vm_readv", errno);
 }
 
-Status kvf_peer::prove_by_map() {
-    if (!instance.options.map)
-        return fail(KVF_ERR_UNSUPPORTED, "mapping is off (option map=off or cma=only)");
-    Status status = cookie.map(process, address.cookie_fd);
-    if (status.code() == KVF_ERR_PROTOCOL || status.code() == KVF_ERR_RANGE)
-        return {KVF_ERR_UNREACHABLE, "the cookie of " + name + " is not where its address says: " + status.sentence()};
-    if (!status.ok())
-        return status;
-    if (cookie.look() != CookieState::held)
-        return fail(KVF_ERR_UNREACHABLE, "the cookie of %s holds another nonce: its engine was closed", name.c_str());
+Status kvf_peer::prove_answered() {
+    if (!answered_ && !cookie.answers(their_answer_slot_, challenge_, instance.cookie.nonce()))
+        return fail(KVF_ERR_UNREACHABLE,
+                    "process %d does not know this connection: the address that came from %s is not its own, or it is "
+                    "not connected",
+                    process.pid(), name.c_str());
+    answered_ = true;
     return {};
 }
 

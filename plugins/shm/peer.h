@@ -2,21 +2,28 @@
 #pragma once
 
 #include "blob.h"
-#include "cookie.h"
 #include "gate.h"
-#include "memfd.h"
+#include "peer_cookie.h"
+#include "pools.h"
 #include "process.h"
 
 #include <kvferry/plugin.h>
 
 #include <memory>
-#include <vector>
 
 struct kvf_peer final {
     static shm::Status create(kvf_instance &instance, const kvf_peer_params &params, std::unique_ptr<kvf_peer> &peer);
     kvf_peer(kvf_instance &instance, const shm::Address &address, const char *name);
+    kvf_peer(const kvf_peer &) = delete;
+    kvf_peer &operator=(const kvf_peer &) = delete;
+    ~kvf_peer();
 
-    shm::Status connect();
+    shm::Greeting greeting() const;
+    // Proves that the address is a living instance's and answers the peer's greeting.
+    shm::Status connect(const shm::Greeting &theirs);
+    // Proves that this instance is the one that greeted us: it has our challenge in its cookie. Only after the peer
+    // has connected too, so it is left to the first import.
+    shm::Status prove_answered();
     shm::Status fence(); // fence.cpp
 
     // For lanes. Whether it can be posted to, as far as one can tell without asking the kernel.
@@ -34,13 +41,17 @@ struct kvf_peer final {
     // Ok when that way to its memory is open, else why it is not.
     shm::Status map_way;
     shm::Status cma_way;
-    // The memfds that are mapped, each as long as a key of it is held.
-    std::vector<std::weak_ptr<shm::Mapping>> pools;
+    shm::Pools pools;
 
   private:
-    shm::Status prove_by_cma();
-    shm::Status prove_by_map();
+    shm::Status reach();
+    shm::Status find_cma_way() const;
 
+    shm::Nonce challenge_{};
+    uint32_t answer_slot_ = 0; // in our cookie
+    bool has_answer_slot_ = false;
+    uint64_t their_answer_slot_ = 0; // in theirs
+    bool answered_ = false;
     std::atomic<bool> dead_{false};
 };
 

@@ -4,12 +4,14 @@
 //   host, status      the host's services; how a call fails
 //   options           cma=…, map=…
 //   instance          one engine's use: who we are (process), its cookie, its counters
-//   region            local memory;  blob: what peers are told of instance and region
+//   cookie            what our process says of itself where peers can read and not write (cookie_file), and
+//   peer_cookie,
+//                     what a peer's says
+//   region            local memory, as the cookie tells of it;  blob: what peers are told of instance and region
 //   peer              another instance: proves that it is reached, by cookie, and by which ways
-//   remote            a peer's region: maps its memfd (memfd), or leaves it to cross-memory attach (cma)
-//   lane              post copies at once, poll hands out the completions (segment, cma, completion)
-//   fence             the end of a peer (gate: how it stops lanes)
-//   permission        what to say when the kernel refuses
+//   remote            a peer's region: maps a part of its memfd (pools, memfd), or leaves it to cross-memory attach
+//   (cma) lane              post copies at once, poll hands out the completions (segment, cma, completion) fence the
+//   end of a peer (gate: how it stops lanes) permission        what to say when the kernel refuses
 #include "host.h"
 #include "instance.h"
 #include "lane.h"
@@ -83,11 +85,15 @@ int peer_create(kvf_instance *instance, const kvf_peer_params *params, kvf_peer 
     return answer_with(peer, [&](auto &made) { return kvf_peer::create(*instance, *params, made); });
 }
 
-int peer_connect(kvf_peer *peer, const void *, size_t size) {
+int peer_export(kvf_peer *peer, void *blob, size_t *size) {
+    return answer([&] { return encode(peer->greeting(), blob, size); });
+}
+
+int peer_connect(kvf_peer *peer, const void *blob, size_t size) {
     return answer([&] {
-        return size == 0 ? peer->connect()
-                         : fail(KVF_ERR_PROTOCOL, "%s sent %zu bytes to connect with; shm sends none",
-                                peer->name.c_str(), size);
+        Greeting greeting{};
+        Status status = decode(blob, size, greeting);
+        return status.ok() ? peer->connect(greeting) : status;
     });
 }
 
@@ -153,9 +159,8 @@ constexpr kvf_transport_ops kOps = {
     .lane_close = lane_close,
     .post = post,
     .poll = poll,
-    // A post is over when it returns, so there is nothing to wait for or to cancel, and connecting needs no more than
-    // the address.
-    .peer_export = nullptr,
+    .peer_export = peer_export,
+    // A post is over when it returns, so there is nothing to wait for or to cancel.
     .wait = nullptr,
     .event_fd = nullptr,
     .arm = nullptr,

@@ -28,17 +28,17 @@ Status check(const kvf_region_params &params) {
 }
 
 // Our own memfd is held to what peers hold it to, so that the one who gave it hears of it and not the peer.
-Status take_memfd(const kvf_region_params &params, kvf_region &region) {
+Status take_memfd(const kvf_region_params &params, shm::RegionRecord &record) {
     uint64_t size = 0;
-    if (Status status = shm::inspect_memfd(params.fd, region.file, size); !status.ok())
+    if (Status status = shm::inspect_memfd(params.fd, record.file, size); !status.ok())
         return status;
     uint64_t end = 0;
     if (__builtin_add_overflow(params.fd_offset, params.length, &end) || end > size)
         return fail(KVF_ERR_RANGE,
                     "a region of %" PRIu64 " bytes from offset %" PRIu64 " is outside memfd %d, which has %" PRIu64,
                     params.length, params.fd_offset, params.fd, size);
-    region.fd = params.fd;
-    region.fd_offset = params.fd_offset;
+    record.fd = params.fd;
+    record.fd_offset = params.fd_offset;
     return {};
 }
 
@@ -48,25 +48,30 @@ Status kvf_region::register_with(kvf_instance &instance, const kvf_region_params
                                  std::unique_ptr<kvf_region> &region) {
     if (Status status = check(params); !status.ok())
         return status;
-    auto made = std::make_unique<kvf_region>();
-    made->instance = &instance;
-    made->base = static_cast<char *>(params.base);
-    made->length = params.length;
+    shm::RegionRecord record;
+    record.base = reinterpret_cast<uintptr_t>(params.base);
+    record.length = params.length;
     if (params.fd >= 0) {
-        if (Status status = take_memfd(params, *made); !status.ok())
+        if (Status status = take_memfd(params, record); !status.ok())
             return status;
     }
+    auto made = std::make_unique<kvf_region>(instance, params);
+    if (Status status = instance.cookie.add(record, made->slot_, made->serial_); !status.ok())
+        return status;
+    made->published_ = true;
     region = std::move(made);
     return {};
+}
+
+kvf_region::~kvf_region() {
+    if (published_)
+        instance->cookie.remove_region(slot_);
 }
 
 shm::Key kvf_region::key() const {
     shm::Key out{};
     out.nonce = instance->cookie.nonce();
-    out.base = reinterpret_cast<uintptr_t>(base);
-    out.length = length;
-    out.file = file;
-    out.fd_offset = fd_offset;
-    out.fd = fd;
+    out.slot = slot_;
+    out.serial = serial_;
     return out;
 }

@@ -7,11 +7,11 @@ struct kvf_remote final {
     static shm::Status import(kvf_peer &peer, const shm::Key &key, std::unique_ptr<kvf_remote> &remote);
 
     // Only inside the peer's gate: a fence unmaps.
-    char *data() const { return pool->data() + pool_offset; }
+    char *data() const { return pool->at(pool_offset); }
 
     const kvf_peer *peer = nullptr;
     uint64_t length = 0;
-    std::shared_ptr<shm::Mapping> pool; // NULL: by cross-memory attach
-    uint64_t pool_offset = 0;
-    uint64_t address = 0; // in the peer's process
+    std::shared_ptr<shm::Pool> pool; // NULL: by cross-memory attach
+    uint64_t pool_offset = 0;        // in the memfd
+    uint64_t address = 0;            // in the peer's process
 };

@@ -14,7 +14,7 @@ enum { BYTES = 16 * PAGE };
 
 typedef struct pair {
     side ours, theirs;
-    kvf_peer *peer; /* theirs, connected */
+    shm_link link; /* connected, without the key */
 } pair;
 
 static int set_up(void **state) {
@@ -22,14 +22,14 @@ static int set_up(void **state) {
     assert_non_null(it);
     side_open(&it->ours, MEMORY_SEALED, BYTES, "");
     side_open(&it->theirs, MEMORY_SEALED, BYTES, "");
-    expect_status(KVF_OK, link_connect(&it->ours, &it->theirs.address, &it->peer));
+    link_meet(&it->link, &it->ours, &it->theirs);
     *state = it;
     return 0;
 }
 
 static int tear_down(void **state) {
     pair *it = *state;
-    shm_ops()->peer_destroy(it->peer);
+    link_close(&it->link);
     side_close(&it->theirs);
     side_close(&it->ours);
     free(it);
@@ -60,9 +60,9 @@ static int try_address(const pair *it, const blob *address) {
 
 static int try_key(const pair *it, const blob *key) {
     kvf_remote *remote = NULL;
-    const int status = shm_ops()->import_key(it->peer, key->bytes, key->size, &remote);
+    const int status = shm_ops()->import_key(it->link.peer, key->bytes, key->size, &remote);
     if (status == KVF_OK)
-        shm_ops()->release_key(it->peer, remote);
+        shm_ops()->release_key(it->link.peer, remote);
     else
         assert_null(remote);
     return status;
@@ -96,13 +96,18 @@ static void blobs_of_another_length_are_refused(void **state) {
     ++key.size;
     expect_status(KVF_ERR_PROTOCOL, try_key(it, &key));
     kvf_remote *remote = NULL;
-    expect_status(KVF_ERR_PROTOCOL, shm_ops()->import_key(it->peer, NULL, 0, &remote));
+    expect_status(KVF_ERR_PROTOCOL, shm_ops()->import_key(it->link.peer, NULL, 0, &remote));
 }
 
-static void address_is_no_key_and_key_no_address(void **state) {
+static void blobs_of_another_kind_are_refused(void **state) {
     pair *it = *state;
     expect_status(KVF_ERR_PROTOCOL, try_address(it, &it->theirs.key));
     expect_words("begins with");
+    kvf_peer *peer = NULL;
+    expect_status(KVF_OK, link_create(&it->ours, &it->theirs.address, &peer));
+    expect_status(KVF_ERR_PROTOCOL, link_greet(peer, &it->theirs.key));
+    expect_words("begins with");
+    shm_ops()->peer_destroy(peer);
     expect_status(KVF_ERR_PROTOCOL, try_key(it, &it->theirs.address));
     expect_words("begins with");
 }
@@ -129,51 +134,59 @@ static int unnoticed_bits(const side *from, const blob *good) {
 /* The peer in a process of its own: in this one its cookie stands in more than one place, since we have it mapped. */
 static void every_flipped_bit_of_an_address_is_noticed(void **state) {
     (void)state;
-    const struct {
-        const char *options;
-        int unused; /* bits of the address that only the other way needs: where the cookie is for that */
-    } ways[] = {{"", 0}, {"cma=off", 64}, {"cma=only", 32 + 128}};
+    const char *ways[] = {"", "cma=off", "cma=only"};
     const child_setup setup = {MEMORY_SEALED, BYTES, "", NULL};
     child other;
     assert_true(child_start(&other, &setup));
     for (size_t i = 0; i < sizeof ways / sizeof *ways; ++i) {
         side ours;
-        side_open(&ours, MEMORY_SEALED, BYTES, ways[i].options);
-        assert_int_equal(unnoticed_bits(&ours, &other.address), ways[i].unused);
+        side_open(&ours, MEMORY_SEALED, BYTES, ways[i]);
+        assert_int_equal(unnoticed_bits(&ours, &other.address), 0);
         side_close(&ours);
     }
     child_stop(&other);
 }
 
+static void every_flipped_bit_of_a_greeting_is_noticed(void **state) {
+    pair *it = *state;
+    for (size_t bit = 0; bit < link_greeting(it->link.peer).size * 8; ++bit) {
+        kvf_peer *ours = NULL, *theirs = NULL;
+        shm_link link = {NULL, NULL, NULL};
+        expect_status(KVF_OK, link_create(&it->ours, &it->theirs.address, &ours));
+        expect_status(KVF_OK, link_create(&it->theirs, &it->ours.address, &theirs));
+        link.peer = ours;
+        link.back = theirs;
+        const blob to_them = link_greeting(ours);
+        blob to_us = link_greeting(theirs);
+        to_us.bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        expect_status(KVF_OK, link_greet(theirs, &to_them));
+        /* Either we find that it is none, or do not find our challenge where it says, or they do not find theirs. */
+        if (link_greet(ours, &to_us) == KVF_OK && link_import(&link, &it->theirs.key) == KVF_OK) {
+            shm_link back = {theirs, NULL, NULL};
+            expect_status(KVF_ERR_UNREACHABLE, link_import(&back, &it->ours.key));
+        }
+        link_close(&link);
+    }
+}
+
 static void peer_whose_cookie_was_never_found_is_not_fenced_while_its_process_lives(void **state) {
     pair *it = *state;
     blob address = it->theirs.address;
-    /* The nonce of theirs, which its key has behind the head, becomes ours. */
-    patch(&address, it->theirs.key.bytes + 8, it->ours.key.bytes + 8, 16);
+    /* The nonce of theirs, which its key has behind the head. */
+    const unsigned char other[16] = "another nonce 16";
+    patch(&address, it->theirs.key.bytes + 8, other, 16);
     kvf_peer *peer = NULL;
     expect_status(KVF_ERR_UNREACHABLE, link_connect(&it->ours, &address, &peer));
     expect_status(KVF_ERR_BUSY, shm_ops()->fence(peer));
     shm_ops()->peer_destroy(peer);
 }
 
-static void no_flipped_bit_of_a_key_makes_room_that_is_not_there(void **state) {
+static void every_flipped_bit_of_a_key_is_noticed(void **state) {
     pair *it = *state;
     for (size_t bit = 0; bit < it->theirs.key.size * 8; ++bit) {
-        shm_link link = {it->peer, NULL};
         blob key = it->theirs.key;
         key.bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        if (shm_ops()->import_key(link.peer, key.bytes, key.size, &link.remote) != KVF_OK)
-            continue;
-        /* Mapped then, so not outside of what the memfd has; were it taken for more, this would end in a signal. */
-        assert_int_equal(side_counter(&it->ours, "open_mapped_bytes"), BYTES);
-        uint64_t low = 0;
-        for (uint64_t step = BYTES; step > 0; step /= 2) {
-            const kvf_segment segment = segment_of(&it->ours, &link, 0, low + step - 1, 1);
-            if (transfer(&it->ours, &link, KVF_OP_READ, &segment, 1).refused == KVF_OK)
-                low += step;
-        }
-        assert_in_range(low, 1, BYTES);
-        shm_ops()->release_key(link.peer, link.remote);
+        expect_status(KVF_ERR_PROTOCOL, try_key(it, &key));
     }
 }
 
@@ -252,67 +265,54 @@ static void key_of_another_instance_is_refused(void **state) {
     expect_words("another instance");
 }
 
-/* The key of their region, with another descriptor in it. */
-static blob key_with_file(const pair *it, int fd, uint64_t device, uint64_t inode) {
-    struct stat real;
-    assert_int_equal(fstat(it->theirs.memory.fd, &real), 0);
-    blob key = it->theirs.key;
-    const uint64_t old_file[2] = {real.st_dev, real.st_ino}, new_file[2] = {device, inode};
-    patch(&key, old_file, new_file, sizeof old_file);
-    /* The descriptor stands right behind the file and the offset of 0. */
-    unsigned char *place = memmem(key.bytes, key.size, new_file, sizeof new_file);
-    memcpy(place + sizeof new_file + sizeof(uint64_t), &fd, sizeof fd);
-    return key;
-}
-
+/* Imports the key of a region whose descriptor has become another file's since it was registered. */
 static int try_descriptor(const pair *it, int fd) {
-    struct stat entry;
-    assert_int_equal(fstat(fd, &entry), 0);
-    const blob key = key_with_file(it, fd, entry.st_dev, entry.st_ino);
-    return try_key(it, &key);
+    memory mine = memory_new(MEMORY_SEALED, PAGE);
+    kvf_region *region = NULL;
+    expect_status(KVF_OK, side_register(&it->theirs, &mine, 0, PAGE, &region));
+    const blob key = side_export(&it->theirs, region);
+    if (fd >= 0)
+        assert_int_equal(dup2(fd, mine.fd), mine.fd);
+    else
+        close(mine.fd);
+    const int status = try_key(it, &key);
+    shm_ops()->deregister_region(it->theirs.instance, region);
+    if (fd < 0)
+        mine.fd = -1;
+    memory_free(&mine);
+    return status;
 }
 
-static void key_of_the_wrong_inode_is_refused(void **state) {
+static void descriptor_of_another_file_is_refused(void **state) {
     pair *it = *state;
-    struct stat real;
-    assert_int_equal(fstat(it->theirs.memory.fd, &real), 0);
-    blob key = key_with_file(it, it->theirs.memory.fd, real.st_dev, real.st_ino + 1);
-    expect_status(KVF_ERR_PROTOCOL, try_key(it, &key));
+    expect_status(KVF_ERR_PROTOCOL, try_descriptor(it, it->ours.memory.fd));
     expect_words("inode");
-    key = key_with_file(it, it->theirs.memory.fd, real.st_dev + 1, real.st_ino);
-    expect_status(KVF_ERR_PROTOCOL, try_key(it, &key));
-    key = key_with_file(it, it->ours.memory.fd, real.st_dev, real.st_ino);
-    expect_status(KVF_ERR_PROTOCOL, try_key(it, &key));
-    key = key_with_file(it, 1000000, real.st_dev, real.st_ino);
-    expect_status(KVF_ERR_PROTOCOL, try_key(it, &key));
-    expect_words("1000000");
-    key = key_with_file(it, -2, real.st_dev, real.st_ino);
-    expect_status(KVF_ERR_RANGE, try_key(it, &key));
+    expect_status(KVF_ERR_PROTOCOL, try_descriptor(it, -1));
+    expect_words("has no descriptor");
 }
 
 static void unsealed_memfd_is_refused(void **state) {
     pair *it = *state;
     memory loose = memory_new(MEMORY_LOOSE, BYTES);
-    expect_status(KVF_ERR_UNSUPPORTED, try_descriptor(it, loose.fd));
-    expect_words("F_SEAL_SHRINK");
     kvf_region *region = NULL;
     expect_status(KVF_ERR_UNSUPPORTED, side_register(&it->ours, &loose, 0, BYTES, &region));
     expect_words("F_SEAL_SHRINK");
     assert_null(region);
     /* With another seal it is no better. */
     assert_int_equal(fcntl(loose.fd, F_ADD_SEALS, F_SEAL_GROW), 0);
-    expect_status(KVF_ERR_UNSUPPORTED, try_descriptor(it, loose.fd));
+    expect_status(KVF_ERR_UNSUPPORTED, side_register(&it->ours, &loose, 0, BYTES, &region));
+    assert_null(region);
     memory_free(&loose);
 }
 
 static void memfd_that_cannot_be_mapped_leaves_cross_memory_attach(void **state) {
     pair *it = *state;
-    const int fd = memfd_create("shm-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    assert_int_equal(ftruncate(fd, BYTES), 0);
-    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_WRITE), 0);
-    expect_status(KVF_OK, try_descriptor(it, fd));
+    assert_int_equal(fcntl(it->theirs.memory.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+    expect_status(KVF_OK, link_import(&it->link, &it->theirs.key));
     assert_int_equal(side_counter(&it->ours, "open_mapped_bytes"), 0);
-    close(fd);
+    const kvf_segment segment = segment_of(&it->ours, &it->link, 0, 0, BYTES);
+    transfer_all(&it->ours, &it->link, KVF_OP_WRITE, &segment, 1);
+    assert_int_equal(side_counter(&it->ours, "cma_bytes"), BYTES);
 }
 
 static void descriptor_that_is_no_memfd_is_refused(void **state) {
@@ -327,7 +327,10 @@ static void descriptor_that_is_no_memfd_is_refused(void **state) {
     expect_status(KVF_ERR_PROTOCOL, try_descriptor(it, ends[1]));
     expect_status(KVF_ERR_PROTOCOL, try_descriptor(it, null));
     expect_status(KVF_ERR_PROTOCOL, try_descriptor(it, folder));
-    expect_status(KVF_ERR_UNSUPPORTED, try_descriptor(it, file));
+    expect_status(KVF_ERR_PROTOCOL, try_descriptor(it, file));
+    const memory plain = {it->ours.memory.base, BYTES, file};
+    kvf_region *region = NULL;
+    expect_status(KVF_ERR_UNSUPPORTED, side_register(&it->ours, &plain, 0, BYTES, &region));
     expect_words("no memfd");
     const int all[] = {ends[0], ends[1], file, null, folder};
     for (size_t i = 0; i < 5; ++i)
@@ -346,32 +349,6 @@ static void fifo_that_nobody_writes_does_not_hold_up_the_import(void **state) {
     close(fd);
     unlink(fifo);
     rmdir(path);
-}
-
-static void key_that_leaves_the_memfd_is_refused(void **state) {
-    pair *it = *state;
-    kvf_region *region = NULL;
-    expect_status(KVF_OK, side_register(&it->theirs, &it->theirs.memory, PAGE, 5 * PAGE, &region));
-    blob good = {.size = BLOB_BYTES};
-    expect_status(KVF_OK, shm_ops()->export_key(it->theirs.instance, region, good.bytes, &good.size));
-    const uint64_t lengths[] = {BYTES - PAGE + 1, UINT64_MAX, UINT64_MAX - PAGE + 1, UINT64_C(1) << 63, 0};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
-        blob key = good;
-        patch_u64(&key, 5 * PAGE, lengths[i]);
-        expect_status(KVF_ERR_RANGE, try_key(it, &key));
-    }
-    const uint64_t offsets[] = {BYTES - 5 * PAGE + 1, BYTES, UINT64_MAX, UINT64_MAX - 5 * PAGE + 1,
-                                UINT64_MAX - 5 * PAGE};
-    for (size_t i = 0; i < sizeof offsets / sizeof *offsets; ++i) {
-        blob key = good;
-        patch_u64(&key, PAGE, offsets[i]);
-        expect_status(KVF_ERR_RANGE, try_key(it, &key));
-    }
-    blob key = good;
-    patch_u64(&key, (uintptr_t)it->theirs.memory.base + PAGE, UINT64_MAX - PAGE);
-    expect_status(KVF_ERR_RANGE, try_key(it, &key));
-    expect_status(KVF_OK, try_key(it, &good));
-    shm_ops()->deregister_region(it->theirs.instance, region);
 }
 
 static void regions_that_hold_nothing_or_leave_their_memfd_are_refused(void **state) {
@@ -406,8 +383,10 @@ static void calls_out_of_order_are_refused(void **state) {
     expect_status(KVF_OK, link_create(&it->ours, &it->theirs.address, &peer));
     expect_status(KVF_ERR_STATE, shm_ops()->import_key(peer, it->theirs.key.bytes, it->theirs.key.size, &remote));
     expect_status(KVF_ERR_PROTOCOL, shm_ops()->peer_connect(peer, "what is this", 12));
-    expect_status(KVF_OK, shm_ops()->peer_connect(peer, NULL, 0));
-    expect_status(KVF_ERR_STATE, shm_ops()->peer_connect(peer, NULL, 0));
+    expect_status(KVF_ERR_PROTOCOL, shm_ops()->peer_connect(peer, NULL, 0));
+    const blob greeting = link_greeting(peer);
+    expect_status(KVF_OK, link_greet(peer, &greeting));
+    expect_status(KVF_ERR_STATE, link_greet(peer, &greeting));
     assert_null(remote);
     shm_ops()->peer_destroy(peer);
 }
@@ -416,22 +395,22 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(buffer_that_is_too_small_is_told_the_size, set_up, tear_down),
         cmocka_unit_test_setup_teardown(blobs_of_another_length_are_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(address_is_no_key_and_key_no_address, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(blobs_of_another_kind_are_refused, set_up, tear_down),
         cmocka_unit_test(every_flipped_bit_of_an_address_is_noticed),
+        cmocka_unit_test_setup_teardown(every_flipped_bit_of_a_greeting_is_noticed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(peer_whose_cookie_was_never_found_is_not_fenced_while_its_process_lives, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(no_flipped_bit_of_a_key_makes_room_that_is_not_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_flipped_bit_of_a_key_is_noticed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(random_bytes_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(peer_of_another_host_is_unreachable_and_both_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(peer_of_another_pid_namespace_is_unreachable_and_both_are_named, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(key_of_another_instance_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(key_of_the_wrong_inode_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(descriptor_of_another_file_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unsealed_memfd_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memfd_that_cannot_be_mapped_leaves_cross_memory_attach, set_up, tear_down),
         cmocka_unit_test_setup_teardown(descriptor_that_is_no_memfd_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(fifo_that_nobody_writes_does_not_hold_up_the_import, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(key_that_leaves_the_memfd_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(regions_that_hold_nothing_or_leave_their_memfd_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(calls_out_of_order_are_refused, set_up, tear_down),
     };

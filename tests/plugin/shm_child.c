@@ -15,7 +15,9 @@ typedef enum order_kind {
     ORDER_CLOSE_INSTANCE,
     ORDER_UNMAP,
     ORDER_RUN,
-    ORDER_LINK,
+    ORDER_EXEC,
+    ORDER_MEET,
+    ORDER_IMPORT,
     ORDER_COPY
 } order_kind;
 
@@ -24,48 +26,84 @@ typedef struct order {
     uint32_t number;
     uint64_t offset, remote_offset, length;
     int (*what)(void); /* the child is a fork, so code lies at the same place */
-    blob address, key;
+    blob address, blob;
 } order;
+
+enum { MOST_PEERS = 8 };
+
+/* What lives in the child. */
+typedef struct life {
+    side side;
+    shm_link links[MOST_PEERS];
+    int count;
+} life;
 
 typedef struct answer {
     int ready; /* the first answer: the child is there, with these */
     blob address, key;
+    blob greeting;
     uint64_t value;
 } answer;
 
 /* ---------------------------------------------------------------------------------------------- in the child */
 
-static int make_link(const side *it, const order *given, shm_link *link) {
-    int status = link_connect(it, &given->address, &link->peer);
-    if (status == KVF_OK)
-        status = shm_ops()->import_key(link->peer, given->key.bytes, given->key.size, &link->remote);
-    return status;
+static blob meet(life *it, const order *given) {
+    const blob nothing = {.size = 0};
+    assert_true(it->count < MOST_PEERS);
+    shm_link *link = &it->links[it->count];
+    if (link_create(&it->side, &given->address, &link->peer) != KVF_OK)
+        return nothing;
+    ++it->count;
+    const blob greeting = link_greeting(link->peer);
+    return link_greet(link->peer, &given->blob) == KVF_OK ? greeting : nothing;
 }
 
-static int copy(const side *it, const shm_link *link, const order *given) {
-    const kvf_segment segment = segment_of(it, link, given->offset, given->remote_offset, given->length);
-    const outcome out = transfer(it, link, given->number, &segment, 1);
+static void close_instance(life *it) {
+    while (it->count > 0)
+        link_close(&it->links[--it->count]);
+    side_close_instance(&it->side);
+}
+
+static int copy(life *it, const order *given) {
+    const shm_link *link = &it->links[it->count - 1];
+    const kvf_segment segment = segment_of(&it->side, link, given->offset, given->remote_offset, given->length);
+    const outcome out = transfer(&it->side, link, given->number, &segment, 1);
     return out.refused != KVF_OK ? out.refused : out.status;
 }
 
-static uint64_t obey(side *it, shm_link *link, const order *given) {
+/* cat, which waits for the other end of a pipe that is its own. */
+static void become_another_program(void) {
+    int ends[2];
+    if (pipe(ends) == 0 && dup2(ends[0], STDIN_FILENO) == STDIN_FILENO)
+        execlp("cat", "cat", (char *)NULL);
+    _exit(1);
+}
+
+static uint64_t obey(life *it, const order *given, answer *said) {
+    side *ours = &it->side;
     switch (given->kind) {
         case ORDER_FILL:
-            memory_fill(it->memory.base, it->memory.size, given->number);
+            memory_fill(ours->memory.base, ours->memory.size, given->number);
             return 0;
         case ORDER_CHECKSUM:
-            return memory_checksum(it->memory.base + given->offset, given->length);
+            return memory_checksum(ours->memory.base + given->offset, given->length);
         case ORDER_CLOSE_INSTANCE:
-            side_close_instance(it);
+            close_instance(it);
             return 0;
         case ORDER_UNMAP:
-            return (uint64_t)munmap(it->memory.base + given->offset, given->length);
+            return (uint64_t)munmap(ours->memory.base + given->offset, given->length);
         case ORDER_RUN:
             return (uint64_t)(int64_t)given->what();
-        case ORDER_LINK:
-            return (uint64_t)(int64_t)make_link(it, given, link);
+        case ORDER_EXEC:
+            become_another_program();
+            return 0;
+        case ORDER_MEET:
+            said->greeting = meet(it, given);
+            return 0;
+        case ORDER_IMPORT:
+            return (uint64_t)(int64_t)link_import(&it->links[it->count - 1], &given->blob);
         case ORDER_COPY:
-            return (uint64_t)(int64_t)copy(it, link, given);
+            return (uint64_t)(int64_t)copy(it, given);
         case ORDER_STOP:
             break;
     }
@@ -73,23 +111,22 @@ static uint64_t obey(side *it, shm_link *link, const order *given) {
 }
 
 static void live(int socket, const child_setup *setup) {
+    static life it;
     answer said = {0};
     if (setup->prepare != NULL && setup->prepare() != 0) {
         (void)!write(socket, &said, sizeof said);
         _exit(0);
     }
-    side it;
-    shm_link link = {NULL, NULL};
-    side_open(&it, setup->kind, setup->size, setup->options);
-    memset(it.memory.base, 0, it.memory.size);
+    side_open(&it.side, setup->kind, setup->size, setup->options);
+    memset(it.side.memory.base, 0, it.side.memory.size);
     said.ready = 1;
-    said.address = it.address;
-    said.key = it.key;
+    said.address = it.side.address;
+    said.key = it.side.key;
     order given;
     do {
         if (write(socket, &said, sizeof said) != sizeof said || read(socket, &given, sizeof given) != sizeof given)
             break;
-        said.value = obey(&it, &link, &given);
+        said.value = obey(&it, &given, &said);
     } while (given.kind != ORDER_STOP);
     /* Not exit: what the parent would do at its end is not the child's to do. */
     _exit(0);
@@ -103,9 +140,13 @@ static answer hear(child *it) {
     return said;
 }
 
-static uint64_t tell(child *it, const order *given) {
+static answer ask(child *it, const order *given) {
     assert_int_equal(write(it->socket, given, sizeof *given), sizeof *given);
-    return hear(it).value;
+    return hear(it);
+}
+
+static uint64_t tell(child *it, const order *given) {
+    return ask(it, given).value;
 }
 
 int child_start(child *it, const child_setup *setup) {
@@ -173,8 +214,31 @@ int child_run(child *it, int (*what)(void)) {
     return (int)(int64_t)tell(it, &given);
 }
 
-int child_link(child *it, const blob *address, const blob *key) {
-    const order given = {.kind = ORDER_LINK, .address = *address, .key = *key};
+void child_exec(child *it) {
+    const order given = {.kind = ORDER_EXEC};
+    answer said;
+    assert_int_equal(write(it->socket, &given, sizeof given), sizeof given);
+    /* Its end of the socket goes with the old program. */
+    assert_int_equal(read(it->socket, &said, sizeof said), 0);
+    assert_int_equal(kill(it->pid, 0), 0);
+}
+
+blob child_meet(child *it, const blob *address, const blob *greeting) {
+    const order given = {.kind = ORDER_MEET, .address = *address, .blob = *greeting};
+    return ask(it, &given).greeting;
+}
+
+void child_link_open(shm_link *it, const side *from, child *to) {
+    it->remote = NULL;
+    it->back = NULL;
+    expect_status(KVF_OK, link_create(from, &to->address, &it->peer));
+    const blob ours = link_greeting(it->peer), theirs = child_meet(to, &from->address, &ours);
+    expect_status(KVF_OK, link_greet(it->peer, &theirs));
+    expect_status(KVF_OK, link_import(it, &to->key));
+}
+
+int child_import(child *it, const blob *key) {
+    const order given = {.kind = ORDER_IMPORT, .blob = *key};
     return (int)(int64_t)tell(it, &given);
 }
 

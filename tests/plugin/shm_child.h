@@ -38,8 +38,15 @@ void child_close_instance(child *it);
 void child_unmap(child *it, uint64_t offset, uint64_t length);
 /* Runs a function in the child. */
 int child_run(child *it, int (*what)(void));
-/* Connects to a side and keeps the link for the copies that follow; returns the first status that is not KVF_OK. */
-int child_link(child *it, const blob *address, const blob *key);
+/* Replaces its process by another program that does nothing, with the same pid, and returns when it has. */
+void child_exec(child *it);
+/* Lets it meet us, as a side of another process, who greets it so; answers with its greeting, of 0 bytes when it could
+ * not. */
+blob child_meet(child *it, const blob *address, const blob *greeting);
+/* As link_open, for a side of ours. */
+void child_link_open(shm_link *it, const side *from, child *to);
+/* Imports a key of whom it met last, for the copies that follow. */
+int child_import(child *it, const blob *key);
 /* Copies length bytes by that link; returns what post or the completion says. */
 int child_copy(child *it, uint32_t op, uint64_t local_offset, uint64_t remote_offset, uint64_t length);
 

@@ -24,7 +24,7 @@ static pair *pair_open(const way *by, size_t bytes) {
     side_open(&it->theirs, by->kind, bytes, by->options);
     memory_fill(it->ours.memory.base, bytes, 1);
     memory_fill(it->theirs.memory.base, bytes, 2);
-    link_open(&it->link, &it->ours, &it->theirs.address, &it->theirs.key);
+    link_open(&it->link, &it->ours, &it->theirs);
     return it;
 }
 
@@ -261,16 +261,19 @@ static void memory_of_others_is_refused(void **state) {
     segment.local = it->theirs.region;
     expect_status(KVF_ERR_INVALID,
                   shm_ops()->post(it->ours.lane, it->link.peer, KVF_OP_WRITE, &segment, 1, 0, &accepted));
-    shm_link self;
-    link_open(&self, &it->ours, &it->ours.address, &it->ours.key);
-    segment = segment_of(&it->ours, &self, 0, 0, 8);
+    side third;
+    shm_link other;
+    side_open(&third, MEMORY_SEALED, PAGE, "");
+    link_open(&other, &it->ours, &third);
+    segment = segment_of(&it->ours, &other, 0, 0, 8);
     expect_status(KVF_ERR_INVALID,
                   shm_ops()->post(it->ours.lane, it->link.peer, KVF_OP_WRITE, &segment, 1, 0, &accepted));
     segment.remote = NULL;
     expect_status(KVF_ERR_INVALID,
                   shm_ops()->post(it->ours.lane, it->link.peer, KVF_OP_WRITE, &segment, 1, 0, &accepted));
     assert_int_equal(accepted, 0);
-    link_close(&self);
+    link_close(&other);
+    side_close(&third);
 }
 
 static void unknown_operations_and_empty_posts_are_refused(void **state) {
@@ -307,10 +310,9 @@ static void regions_of_one_memfd_share_a_mapping(void **state) {
     assert_int_equal(side_counter(&it->ours, "open_mapped_bytes"), BYTES);
     kvf_region *region = NULL;
     expect_status(KVF_OK, side_register(&it->theirs, &it->theirs.memory, 3 * PAGE, PAGE, &region));
-    blob key = {.size = BLOB_BYTES};
-    expect_status(KVF_OK, shm_ops()->export_key(it->theirs.instance, region, key.bytes, &key.size));
-    shm_link part = {it->link.peer, NULL};
-    expect_status(KVF_OK, shm_ops()->import_key(part.peer, key.bytes, key.size, &part.remote));
+    const blob key = side_export(&it->theirs, region);
+    shm_link part = {it->link.peer, NULL, NULL};
+    expect_status(KVF_OK, link_import(&part, &key));
     assert_int_equal(side_counter(&it->ours, "open_mapped_bytes"), BYTES);
 
     const kvf_segment segment = segment_of(&it->ours, &part, 0, 1, PAGE - 1);
@@ -323,8 +325,7 @@ static void regions_of_one_memfd_share_a_mapping(void **state) {
     transfer_all(&it->ours, &part, KVF_OP_WRITE, &segment, 1);
     shm_ops()->release_key(part.peer, part.remote);
     assert_int_equal(side_counter(&it->ours, "open_mapped_bytes"), 0);
-    expect_status(KVF_OK,
-                  shm_ops()->import_key(it->link.peer, it->theirs.key.bytes, it->theirs.key.size, &it->link.remote));
+    expect_status(KVF_OK, link_import(&it->link, &it->theirs.key));
     shm_ops()->deregister_region(it->theirs.instance, region);
     pair_close(it);
 }

@@ -89,7 +89,7 @@ static int set_up(void **state) {
     side_open(&it->ours, MEMORY_PLAIN, BYTES, "");
     side_open(&it->theirs, MEMORY_PLAIN, BYTES, "");
     memory_fill(it->ours.memory.base, BYTES, 1);
-    link_open(&it->link, &it->ours, &it->theirs.address, &it->theirs.key);
+    link_open(&it->link, &it->ours, &it->theirs);
     *state = it;
     return 0;
 }

@@ -52,7 +52,7 @@ static void process_that_has_the_peers_number_now_is_not_taken_for_it(void **sta
     shm_link link;
     assert_true(child_start(&theirs, &setup));
     side_open(&ours, by->kind, BYTES, by->options);
-    link_open(&link, &ours, &theirs.address, &theirs.key);
+    child_link_open(&link, &ours, &theirs);
     child_kill(&theirs);
     child_reap(&theirs);
     const pid_t other = fork_as(theirs.pid);

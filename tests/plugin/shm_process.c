@@ -26,7 +26,7 @@ static void pair_open(pair *it, const way *by) {
     assert_true(child_start(&it->theirs, &setup));
     side_open(&it->ours, by->kind, BYTES, by->options);
     memory_fill(it->ours.memory.base, BYTES, 1);
-    link_open(&it->link, &it->ours, &it->theirs.address, &it->theirs.key);
+    child_link_open(&it->link, &it->ours, &it->theirs);
 }
 
 static void pair_close(pair *it) {
@@ -71,7 +71,7 @@ static void read_bytes_are_those_of_the_other_process(void **state) {
 static void both_sides_may_write_to_each_other(void **state) {
     pair it;
     pair_open(&it, *state);
-    assert_int_equal(child_link(&it.theirs, &it.ours.address, &it.ours.key), KVF_OK);
+    assert_int_equal(child_import(&it.theirs, &it.ours.key), KVF_OK);
     child_fill(&it.theirs, 9);
     const uint64_t theirs = child_checksum(&it.theirs, 0, PAGE);
     const kvf_segment segment = segment_of(&it.ours, &it.link, 0, PAGE, PAGE);
@@ -160,7 +160,7 @@ static void late_write_after_fence_is_refused(void **state) {
     assert_null(remote);
     /* A new peer object for the same instance is not fenced. */
     shm_link again;
-    link_open(&again, &it.ours, &it.theirs.address, &it.theirs.key);
+    child_link_open(&again, &it.ours, &it.theirs);
     const kvf_segment segment_again = segment_of(&it.ours, &again, 0, 0, BYTES);
     transfer_all(&it.ours, &again, KVF_OP_WRITE, &segment_again, 1);
     link_close(&again);
@@ -178,6 +178,21 @@ static void closed_instance_of_a_live_process_is_fenced_and_not_posted_to(void *
     assert_int_equal(child_checksum(&it.theirs, 0, BYTES), before);
     expect_status(KVF_OK, shm_ops()->fence(it.link.peer));
     pair_close(&it);
+}
+
+static void peer_whose_process_became_another_program_is_fenced(void **state) {
+    pair it;
+    pair_open(&it, *state);
+    expect_status(KVF_ERR_BUSY, shm_ops()->fence(it.link.peer));
+    child_exec(&it.theirs);
+    expect_status(KVF_OK, shm_ops()->fence(it.link.peer));
+    kvf_peer *peer = NULL;
+    expect_status(KVF_ERR_UNREACHABLE, link_connect(&it.ours, &it.theirs.address, &peer));
+    shm_ops()->peer_destroy(peer);
+    child_kill(&it.theirs);
+    child_reap(&it.theirs);
+    link_close(&it.link);
+    side_close(&it.ours);
 }
 
 static void address_of_a_closed_instance_is_unreachable(void **state) {
@@ -225,8 +240,9 @@ static void instance_of_the_same_process_is_fenced_once_it_is_closed(void **stat
     shm_link link;
     side_open(&ours, by->kind, BYTES, by->options);
     side_open(&theirs, by->kind, BYTES, by->options);
-    link_open(&link, &ours, &theirs.address, &theirs.key);
+    link_open(&link, &ours, &theirs);
     expect_status(KVF_ERR_BUSY, shm_ops()->fence(link.peer));
+    link_part(&link);
     side_close(&theirs);
     expect_status(KVF_OK, shm_ops()->fence(link.peer));
     link_close(&link);
@@ -298,36 +314,43 @@ static int occupy_what_is_not_there(unsigned char *places[8]) {
     return count;
 }
 
-static int close_in_the_child(pair *it, shm_link *self, int mapped) {
+static int close_in_the_child(pair *it, side *near, shm_link *near_link) {
     unsigned char *places[8];
     const int count = occupy_what_is_not_there(places);
-    link_close(self);
+    link_close(near_link);
     link_close(&it->link);
     side_close(&it->ours);
+    side_close(near);
     /* What is there now is not the plugin's to unmap. */
     for (int i = 0; i < count; ++i)
         *places[i] = 1;
-    return mapped && count < 2;
+    return count < 2;
 }
 
 static void close_in_a_child_of_fork_leaves_the_parents_instance_open(void **state) {
     const way *by = *state;
     pair it;
     pair_open(&it, by);
-    shm_link self;
-    link_open(&self, &it.ours, &it.ours.address, &it.ours.key);
+    side near;
+    shm_link near_link;
+    side_open(&near, by->kind, BYTES, by->options);
+    link_open(&near_link, &it.ours, &near);
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
-        _exit(close_in_the_child(&it, &self, by->kind == MEMORY_SEALED && strcmp(by->options, "cma=only") != 0));
+        _exit(close_in_the_child(&it, &near, &near_link));
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    const kvf_segment segment = segment_of(&it.ours, &self, 0, PAGE, PAGE);
-    transfer_all(&it.ours, &self, KVF_OP_WRITE, &segment, 1);
+    const kvf_segment segment = segment_of(&it.ours, &near_link, 0, PAGE, PAGE);
+    transfer_all(&it.ours, &near_link, KVF_OP_WRITE, &segment, 1);
     const kvf_segment theirs = whole(&it);
     transfer_all(&it.ours, &it.link, KVF_OP_WRITE, &theirs, 1);
-    link_close(&self);
+    /* What the child closed, its peer finds as before. */
+    link_close(&near_link);
+    link_open(&near_link, &it.ours, &near);
+    link_close(&near_link);
+    side_close(&near);
     pair_close(&it);
 }
 
@@ -349,6 +372,7 @@ int main(void) {
         EACH_WAY(first_post_after_the_peer_was_reaped_fails_cleanly),
         EACH_WAY(late_write_after_fence_is_refused),
         EACH_WAY(closed_instance_of_a_live_process_is_fenced_and_not_posted_to),
+        EACH_WAY(peer_whose_process_became_another_program_is_fenced),
         EACH_WAY(address_of_a_closed_instance_is_unreachable),
         EACH_WAY(address_of_a_dead_process_is_unreachable),
         EACH_WAY(live_peer_that_was_never_connected_is_not_fenced),

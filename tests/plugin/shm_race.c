@@ -61,7 +61,7 @@ static void nothing_is_written_once_fence_has_returned(memory_kind kind) {
     for (int round = 0; round < ROUNDS; ++round) {
         shm_link link;
         poster posters[LANES];
-        link_open(&link, &ours, &theirs.address, &theirs.key);
+        link_open(&link, &ours, &theirs);
         for (int i = 0; i < LANES; ++i)
             start(&posters[i], &ours, &link, i);
         /* Busy, since the peer lives; but what is ours has ended. */
@@ -99,7 +99,7 @@ static void fence_stops_a_large_copy_between_its_steps(void **state) {
         shm_link link;
         side_open(&ours, kinds[i], PAGE, "");
         side_open(&theirs, kinds[i], PAGE, "");
-        link_open(&link, &ours, &theirs.address, &theirs.key);
+        link_open(&link, &ours, &theirs);
         memset(ours.memory.base, 1, PAGE);
         poster it = {.peer = link.peer, .lane = ours.lane};
         /* A copy that would go on for hours. */

@@ -127,14 +127,14 @@ uint64_t memory_checksum(const unsigned char *at, size_t size) {
 
 /* -------------------------------------------------------------------------------------------------------- sides */
 
-static int open_instance(const char *options, kvf_instance **instance) {
-    const kvf_open_params params = {sizeof params, 0, 1, options, NULL, NULL};
+static int open_instance(uint64_t id, const char *options, kvf_instance **instance) {
+    const kvf_open_params params = {sizeof params, 0, id, options, NULL, NULL};
     return shm_ops()->open(&params, instance);
 }
 
 int side_try_open(const char *options) {
     kvf_instance *instance = NULL;
-    int status = open_instance(options, &instance);
+    int status = open_instance(1, options, &instance);
     if (status == KVF_OK)
         shm_ops()->close(instance);
     return status;
@@ -148,14 +148,22 @@ int side_register(const side *it, const memory *of, uint64_t fd_offset, uint64_t
 
 void side_open(side *it, memory_kind kind, size_t size, const char *options) {
     const kvf_transport_ops *ops = shm_ops();
-    expect_status(KVF_OK, open_instance(options, &it->instance));
+    static uint64_t opened;
+    it->id = (uint64_t)getpid() << 32 | ++opened;
+    expect_status(KVF_OK, open_instance(it->id, options, &it->instance));
     it->memory = memory_new(kind, size);
     expect_status(KVF_OK, side_register(it, &it->memory, 0, size, &it->region));
     expect_status(KVF_OK, ops->lane_open(it->instance, 0, &it->lane));
     it->address.size = sizeof it->address.bytes;
     expect_status(KVF_OK, ops->address(it->instance, it->address.bytes, &it->address.size));
-    it->key.size = sizeof it->key.bytes;
-    expect_status(KVF_OK, ops->export_key(it->instance, it->region, it->key.bytes, &it->key.size));
+    it->address.instance = it->id;
+    it->key = side_export(it, it->region);
+}
+
+blob side_export(const side *it, kvf_region *region) {
+    blob key = {.size = BLOB_BYTES};
+    expect_status(KVF_OK, shm_ops()->export_key(it->instance, region, key.bytes, &key.size));
+    return key;
 }
 
 void side_close_instance(side *it) {
@@ -182,23 +190,58 @@ uint64_t side_counter(const side *it, const char *name) {
 }
 
 int link_create(const side *from, const blob *address, kvf_peer **peer) {
-    const kvf_peer_params params = {sizeof params, (uint32_t)address->size, address->bytes, 2, "the other"};
+    const kvf_peer_params params = {sizeof params, (uint32_t)address->size, address->bytes, address->instance,
+                                    "the other"};
     return shm_ops()->peer_create(from->instance, &params, peer);
+}
+
+blob link_greeting(kvf_peer *peer) {
+    blob greeting = {.size = BLOB_BYTES};
+    expect_status(KVF_OK, shm_ops()->peer_export(peer, greeting.bytes, &greeting.size));
+    return greeting;
+}
+
+int link_greet(kvf_peer *peer, const blob *greeting) {
+    return shm_ops()->peer_connect(peer, greeting->bytes, greeting->size);
 }
 
 int link_connect(const side *from, const blob *address, kvf_peer **peer) {
     const int status = link_create(from, address, peer);
-    return status != KVF_OK ? status : shm_ops()->peer_connect(*peer, NULL, 0);
+    if (status != KVF_OK)
+        return status;
+    const blob greeting = link_greeting(*peer);
+    return link_greet(*peer, &greeting);
 }
 
-void link_open(shm_link *it, const side *from, const blob *address, const blob *key) {
-    expect_status(KVF_OK, link_connect(from, address, &it->peer));
-    expect_status(KVF_OK, shm_ops()->import_key(it->peer, key->bytes, key->size, &it->remote));
+void link_meet(shm_link *it, const side *from, const side *to) {
+    it->remote = NULL;
+    expect_status(KVF_OK, link_create(from, &to->address, &it->peer));
+    expect_status(KVF_OK, link_create(to, &from->address, &it->back));
+    const blob ours = link_greeting(it->peer), theirs = link_greeting(it->back);
+    expect_status(KVF_OK, link_greet(it->peer, &theirs));
+    expect_status(KVF_OK, link_greet(it->back, &ours));
+}
+
+int link_import(shm_link *it, const blob *key) {
+    return shm_ops()->import_key(it->peer, key->bytes, key->size, &it->remote);
+}
+
+void link_open(shm_link *it, const side *from, const side *to) {
+    link_meet(it, from, to);
+    expect_status(KVF_OK, link_import(it, &to->key));
+}
+
+void link_part(shm_link *it) {
+    if (it->back != NULL)
+        shm_ops()->peer_destroy(it->back);
+    it->back = NULL;
 }
 
 void link_close(shm_link *it) {
-    shm_ops()->release_key(it->peer, it->remote);
+    if (it->remote != NULL)
+        shm_ops()->release_key(it->peer, it->remote);
     shm_ops()->peer_destroy(it->peer);
+    link_part(it);
 }
 
 /* --------------------------------------------------------------------------------------------------- transfers */

@@ -60,9 +60,11 @@ uint64_t memory_checksum(const unsigned char *at, size_t size);
 typedef struct blob {
     unsigned char bytes[BLOB_BYTES];
     size_t size;
+    uint64_t instance; /* of an address: the engine that the one who sent it says to be */
 } blob;
 
 typedef struct side {
+    uint64_t id; /* of the engine */
     kvf_instance *instance;
     memory memory;
     kvf_region *region;
@@ -77,18 +79,28 @@ int side_try_open(const char *options);
 void side_close_instance(side *it);
 void side_close(side *it);
 int side_register(const side *it, const memory *of, uint64_t fd_offset, uint64_t length, kvf_region **region);
+blob side_export(const side *it, kvf_region *region);
 
 /* Another side, as one side sees it. */
 typedef struct shm_link {
     kvf_peer *peer;
     kvf_remote *remote;
+    kvf_peer *back; /* us, as the other side sees us; NULL when it lives in another process */
 } shm_link;
 
 int link_create(const side *from, const blob *address, kvf_peer **peer);
-/* Creates and connects; what went wrong first. The peer is there whenever create succeeded. */
+blob link_greeting(kvf_peer *peer);
+int link_greet(kvf_peer *peer, const blob *greeting);
+/* Creates, and connects with a greeting that is nobody's; what went wrong first. The peer is there whenever create
+ * succeeded. */
 int link_connect(const side *from, const blob *address, kvf_peer **peer);
-/* All of it, with the key; a failure fails the test. */
-void link_open(shm_link *it, const side *from, const blob *address, const blob *key);
+/* Both sides create and connect; a failure fails the test. */
+void link_meet(shm_link *it, const side *from, const side *to);
+/* The same, and imports the key. */
+void link_open(shm_link *it, const side *from, const side *to);
+int link_import(shm_link *it, const blob *key);
+/* Of the other side alone, which is about to be closed. */
+void link_part(shm_link *it);
 void link_close(shm_link *it);
 
 uint64_t side_counter(const side *it, const char *name);
