@@ -169,6 +169,7 @@ void Control::after_step(Connection &connection, Session::State before) {
     const Session::State state = session.state();
     if (before == Session::State::hello && state != before) {
         connection.reader.set_bound(kFrameBound);
+        alarm_.by(session.next_deadline()); // sooner than that of HELLO was
         greeted(connection);
     }
     if (state != before && state == Session::State::ready) {

@@ -194,6 +194,17 @@ TEST_F(Peers, a_peer_that_answers_is_kept_and_a_silent_one_is_lost_after_two_mis
     EXPECT_EQ(decode->counter(ControlCounter::heartbeats_missed), 2u);
 }
 
+TEST_F(Peers, a_peer_that_falls_silent_right_after_the_handshake_is_lost_as_soon_as_any_other) {
+    equip();
+    const LinkRef link = connect();
+    net.on_message = [](const Node &, const WireMessage &) { return false; };
+    net.advance_ms(16'000);
+    for (Node *node : {prefill.get(), decode.get()}) {
+        EXPECT_EQ(node->count<LinkLost>(), 2u) << node->config().name;
+        EXPECT_EQ(node->take<LinkLost>().cause.code, KVF_ERR_PEER_SILENT) << node->config().name;
+    }
+}
+
 TEST_F(Peers, a_clock_that_jumps_loses_nobody) {
     equip();
     const LinkRef link = connect();
