@@ -41,6 +41,7 @@ void Control::lose_link(Connection &connection, const Cause &cause) {
     if (!connection.link)
         return;
     const uint64_t id = connection.id;
+    connection.link->lose();
     to_all_shards(LinkLost{std::move(connection.link), cause});
     connection.link.reset();
     const auto it = links_.find(id);

@@ -1,10 +1,11 @@
 // What shards know of another engine: the transport chosen for it, and where its tensors are. Made by the control
-// thread when a handshake is through; immutable, shared by the rooms that use it.
+// thread when a handshake is through, shared by the rooms that use it; immutable, but for being lost.
 #pragma once
 
 #include "plugin/transport.h"
 #include "room/layout.h"
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -57,6 +58,11 @@ class Link {
     Link &operator=(const Link &) = delete;
     ~Link() { released_(); }
 
+    // Before the transport is asked for a fence, which makes what is under way fail: the reason for that is the loss,
+    // and LinkLost brings it to every shard.
+    void lose() const { lost_.store(true, std::memory_order_release); }
+    bool lost() const { return lost_.load(std::memory_order_acquire); }
+
     const uint64_t id;       // of the connection; never used again in this engine
     const uint64_t instance; // of the other engine
     const uint32_t rank;     // its global rank
@@ -66,6 +72,7 @@ class Link {
 
   private:
     std::function<void()> released_;
+    mutable std::atomic<bool> lost_{false};
 };
 
 using LinkRef = std::shared_ptr<const Link>;

@@ -131,7 +131,7 @@ void SenderRoom::stop_fence(const RoomContext &context) {
 }
 
 std::optional<SenderRoom::Copies> SenderRoom::next_copies(const RoomContext &context) {
-    while (!ended() && receivers_missing() == 0 && !chunks_.empty()) {
+    while (!ended() && !cut_off_ && receivers_missing() == 0 && !chunks_.empty()) {
         if (!front_planned_ && !prepare_front(context))
             return {};
         for (uint32_t i = 0; i < receivers_.size(); ++i)
@@ -269,6 +269,8 @@ void SenderRoom::landed(uint32_t index, int status, const std::string &message, 
         receiver.segments += segments;
         report_.segments += segments;
         report_.landed_ns = context.now;
+    } else if (!ended() && receiver.link->lost()) {
+        cut_off();
     } else if (!ended()) {
         fail_room({status, context.rank,
                    text("%s: writing to %s over %s: %s", called().c_str(), receiver.name.c_str(), report_.transport,
@@ -289,7 +291,7 @@ void SenderRoom::landed(uint32_t index, int status, const std::string &message, 
 void SenderRoom::conclude_if_done(const RoomContext &context) {
     const bool planned = last_planned_ || seeded(SeededFault::last_chunk_is_not_awaited);
     const bool landed = in_flight_ == 0 || seeded(SeededFault::success_too_early);
-    if (ended() || !planned || !chunks_.empty() || !landed)
+    if (ended() || cut_off_ || !planned || !chunks_.empty() || !landed)
         return;
     end({}, true, context);
     for (Receiver &receiver : receivers_) {

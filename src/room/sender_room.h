@@ -35,6 +35,8 @@ class SenderRoom : public Room {
     void give_up(Cause cause, const RoomContext &context);
     void deadline_passed(const RoomContext &context);
     void lost(const LinkRef &link, const Cause &cause, const RoomContext &context);
+    // Something failed because a link is lost, and lost() is still to come with the reason: until then the room rests.
+    void cut_off() { cut_off_ = true; }
 
     // Copies that may be posted now, or null. They stay where they are until posted() or the next call.
     struct Copies {
@@ -101,6 +103,7 @@ class SenderRoom : public Room {
     bool awaiting_fence_ = false;
     bool last_planned_ = false; // the last chunk is planned: what is in the plans is all
     bool begun_told_ = false;
+    bool cut_off_ = false;
     uint32_t in_flight_ = 0; // operations, over all receivers
 };
 

@@ -149,8 +149,11 @@ Shard::Posted Shard::post_batch(SenderRoom &room) {
                                       operations_.next_token(), &accepted);
     if (code != KVF_OK) {
         const std::string why = take_plugin_sentence();
-        room.give_up({code, config_.rank, transport->name() + ": " + (why.empty() ? status_text(code) : why)},
-                     context());
+        if (copies->link->lost())
+            room.cut_off();
+        else
+            room.give_up({code, config_.rank, transport->name() + ": " + (why.empty() ? status_text(code) : why)},
+                         context());
         return Posted::kNothingToDo;
     }
     if (accepted < asked && !seeded(SeededFault::partial_post_is_whole))

@@ -47,6 +47,30 @@ TEST_F(ShardLinkTest, a_lost_peer_fails_its_rooms_and_no_others) {
     close(world, kept, 1);
 }
 
+// Control asks for the fence as soon as it has told the shards of the loss, which may not have come to that yet.
+TEST_F(ShardLinkTest, what_the_fence_of_a_lost_peer_breaks_fails_for_the_loss) {
+    World world({"memory?slow=1000"});
+    const Room in_flight = begin(world, 7);
+    const Room to_post{world.prefill().open_sender(8), world.decode().open_receiver(8)};
+    world.decode().accept(to_post.receiver, {pages(kKv, {20})});
+    world.run(0);
+    const LinkRef link = world.link_at_prefill();
+    link->lose();
+    EXPECT_TRUE(link->transport->fence(link->peer).ok());
+    world.prefill().send(to_post.sender, {pages(kKv, {9})});
+    world.run(4);
+    EXPECT_EQ(world.prefill().shard.counters().open_operations.load(), 0u);
+    EXPECT_EQ(world.prefill().state(in_flight.sender), KVF_STATE_TRANSFERRING);
+    EXPECT_EQ(world.prefill().state(to_post.sender), KVF_STATE_WAITING);
+    world.lose(0);
+    for (const Room &room : {in_flight, to_post}) {
+        EXPECT_EQ(world.prefill().code(room.sender), KVF_ERR_PEER_LOST);
+        EXPECT_EQ(world.prefill().message(room.sender), "the connection is gone");
+        EXPECT_TRUE(world.prefill().quiesced(room.sender));
+        close(world, room);
+    }
+}
+
 TEST_F(ShardLinkTest, pages_offered_to_a_lost_peer_are_free_when_its_fence_holds) {
     World world({"memory?slow=1000"});
     const Room room = begin(world, 7);
