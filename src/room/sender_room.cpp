@@ -15,6 +15,12 @@ const PageList *find_list(const std::vector<PageList> &lists, uint32_t group) {
     return found == lists.end() ? nullptr : &*found;
 }
 
+// A group that is not named has none.
+size_t pages_of(const std::vector<PageList> &lists, uint32_t group) {
+    const PageList *list = find_list(lists, group);
+    return list ? list->pages.size() : 0;
+}
+
 } // namespace
 
 Cause as_told(Cause cause) {
@@ -87,15 +93,17 @@ Status SenderRoom::check_offer(const Receiver &receiver) const {
     }
     if (receivers_.empty())
         return {};
-    // Chunks go to all receivers alike, so all must have room for the same.
-    const std::vector<PageList> &first = receivers_.front().lists;
-    for (const PageList &list : receiver.lists) {
-        const PageList *other = find_list(first, list.group);
-        const size_t others = other ? other->pages.size() : 0;
-        if (others != list.pages.size() || first.size() != receiver.lists.size())
-            return fail(KVF_ERR_LENGTH, "%s: %s offers %zu pages of group %u, %s offered %zu", called().c_str(),
-                        receiver.name.c_str(), list.pages.size(), list.group, receivers_.front().name.c_str(), others);
-    }
+    // Chunks go to all receivers alike, so all must have room for the same: looked at from both, as either may name
+    // groups that the other does not.
+    const Receiver &first = receivers_.front();
+    for (const auto *named : {&first.lists, &receiver.lists})
+        for (const PageList &list : *named) {
+            const size_t here = pages_of(receiver.lists, list.group);
+            const size_t there = pages_of(first.lists, list.group);
+            if (here != there)
+                return fail(KVF_ERR_LENGTH, "%s: %s offers %zu pages of group %u, %s offered %zu", called().c_str(),
+                            receiver.name.c_str(), here, list.group, first.name.c_str(), there);
+        }
     return {};
 }
 

@@ -390,6 +390,62 @@ TEST_F(ShardTransferTest, receivers_that_offer_different_lengths_fail_the_room) 
     EXPECT_EQ(world.decode(1).close(second), KVF_OK);
 }
 
+// Also where one side does not name what the other offers.
+TEST_F(ShardTransferTest, receivers_that_offer_different_groups_fail_the_room) {
+    struct {
+        const char *what;
+        std::vector<PageList> first, second;
+        const char *sentence;
+    } const misfits[] = {
+        {"nothing", {pages(kKv, {1, 2, 3})}, {}, "room 7: decode1 offers 0 pages of group 0, decode0 offered 3"},
+        {"nothing of the group",
+         {pages(kKv, {1, 2, 3})},
+         {pages(kAux, {})},
+         "room 7: decode1 offers 0 pages of group 0, decode0 offered 3"},
+        {"another group",
+         {pages(kKv, {1}), pages(kAux, {})},
+         {pages(kAux, {2}), pages(kKv, {1})},
+         "room 7: decode1 offers 1 pages of group 1, decode0 offered 0"},
+        {"nothing at first", {}, {pages(kKv, {1})}, "room 7: decode1 offers 1 pages of group 0, decode0 offered 0"},
+    };
+    for (const auto &misfit : misfits) {
+        SCOPED_TRACE(misfit.what);
+        World world({"memory", "memory"});
+        const RoomHandle sender = world.prefill().open_sender(7, 2);
+        const RoomHandle first = world.decode(0).open_receiver(7);
+        const RoomHandle second = world.decode(1).open_receiver(7);
+        world.decode(0).accept(first, misfit.first);
+        world.run();
+        world.decode(1).accept(second, misfit.second);
+        world.prefill().send(sender, {pages(kKv, {1, 2, 3})});
+        world.run();
+        EXPECT_EQ(world.prefill().code(sender), KVF_ERR_LENGTH);
+        EXPECT_EQ(world.prefill().message(sender), misfit.sentence);
+        EXPECT_EQ(world.decode(0).code(first), KVF_ERR_LENGTH);
+        EXPECT_EQ(world.decode(1).code(second), KVF_ERR_LENGTH);
+        EXPECT_EQ(world.prefill().close(sender), KVF_OK);
+        EXPECT_EQ(world.decode(0).close(first), KVF_OK);
+        EXPECT_EQ(world.decode(1).close(second), KVF_OK);
+    }
+}
+
+TEST_F(ShardTransferTest, a_group_that_one_receiver_names_without_pages_and_the_other_not_at_all_is_the_same) {
+    World world({"memory", "memory"});
+    const RoomHandle sender = world.prefill().open_sender(7, 2);
+    const RoomHandle first = world.decode(0).open_receiver(7);
+    const RoomHandle second = world.decode(1).open_receiver(7);
+    world.decode(0).accept(first, {pages(kKv, {1}), pages(kAux, {})});
+    world.decode(1).accept(second, {pages(kKv, {2})});
+    world.prefill().send(sender, {pages(kKv, {3}), pages(kAux, {})});
+    world.run();
+    EXPECT_EQ(world.prefill().state(sender), KVF_STATE_SUCCESS) << world.prefill().message(sender);
+    world.expect_arrived(kKv, {3}, {1}, 0);
+    world.expect_arrived(kKv, {3}, {2}, 1);
+    EXPECT_EQ(world.prefill().close(sender), KVF_OK);
+    EXPECT_EQ(world.decode(0).close(first), KVF_OK);
+    EXPECT_EQ(world.decode(1).close(second), KVF_OK);
+}
+
 TEST_F(ShardTransferTest, a_receiver_too_many_is_refused_and_the_room_goes_on) {
     World world({"memory", "memory"});
     const RoomHandle sender = world.prefill().open_sender(7);
