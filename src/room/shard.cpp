@@ -59,11 +59,13 @@ void Shard::on(OpenSender &&message) {
     senders_by_id_[message.room_id] = &room;
     early_ends_.forget(message.room_id);
     for (Unclaimed::Entry &entry : unclaimed_.claim(message.room_id)) {
-        if (entry.offer)
-            room.offer(std::move(*entry.offer), context());
-        else
+        if (!entry.offer)
             room.receiver_aborted(
                 AbortCame{0, entry.instance, entry.room_id, entry.receiver, false, std::move(entry.cause)}, context());
+        else if (room.knows(entry.instance, entry.receiver))
+            late();
+        else
+            room.offer(std::move(*entry.offer), context());
     }
     if (closing_) {
         room.closing = true;
@@ -257,7 +259,7 @@ void Shard::on(AbortCame &&message) {
 
 void Shard::on(LinkLost &&message) {
     forget_link(message.link->id);
-    unclaimed_.lost(message.link);
+    unclaimed_.lost(message.link, message.cause);
     each_sender([&](SenderRoom &room) { room.lost(message.link, message.cause, context()); });
     each_receiver([&](ReceiverRoom &room) {
         if (room.link() == message.link)

@@ -1,6 +1,7 @@
 #include "room/unclaimed.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace kvf {
 
@@ -67,16 +68,18 @@ std::vector<Unclaimed::Entry> Unclaimed::claim(uint64_t room_id) {
     std::vector<Entry> out;
     for (const auto entry : named)
         out.push_back(take(entry));
-    std::sort(out.begin(), out.end(), [](const Entry &a, const Entry &b) { return a.number < b.number; });
+    std::sort(out.begin(), out.end(),
+              [](const Entry &a, const Entry &b) { return std::tie(a.lost, a.number) < std::tie(b.lost, b.number); });
     return out;
 }
 
-void Unclaimed::lost(const LinkRef &link) {
-    for (auto entry = entries_.begin(); entry != entries_.end();) {
-        const auto next = std::next(entry);
-        if (entry->offer && entry->offer->link == link)
-            take(entry);
-        entry = next;
+void Unclaimed::lost(const LinkRef &link, const Cause &cause) {
+    for (Entry &entry : entries_) {
+        if (!entry.offer || entry.offer->link != link)
+            continue;
+        entry.offer.reset();
+        entry.cause = cause;
+        entry.lost = true;
     }
 }
 

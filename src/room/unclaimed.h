@@ -22,6 +22,7 @@ class Unclaimed {
         uint64_t number = 0;            // in the order they came: many have one time
         std::optional<OfferCame> offer; // without it: the receiver gave up, for this cause
         Cause cause;
+        bool lost = false; // it gave up with its connection, not by its own word
     };
 
     explicit Unclaimed(size_t most) : most_(most) {}
@@ -31,9 +32,11 @@ class Unclaimed {
     std::optional<Entry> add_abort(const AbortCame &abort, uint64_t now);
     // A receiver gives its offer up. False when there is none.
     bool retract(const AbortCame &abort);
-    // The entries of a room, oldest first, which are no longer kept.
+    // The entries of a room, which are no longer kept: oldest first, and those of lost connections behind all others. A
+    // receiver that offers again takes the place of one that was lost, be it the same engine or one begun anew.
     std::vector<Entry> claim(uint64_t room_id);
-    void lost(const LinkRef &link);
+    // Whoever offered over that link has given up, for this cause.
+    void lost(const LinkRef &link, const Cause &cause);
     // The oldest entry when it came before `limit`.
     std::optional<Entry> expired(uint64_t limit);
 

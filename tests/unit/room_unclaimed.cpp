@@ -107,13 +107,26 @@ TEST_F(UnclaimedTest, only_its_own_receiver_retracts_an_offer) {
     EXPECT_TRUE(unclaimed_.claim(7)[0].offer);
 }
 
-TEST_F(UnclaimedTest, the_offers_of_a_lost_link_go_with_it) {
+TEST_F(UnclaimedTest, who_offered_over_a_lost_link_gave_up_for_its_cause) {
+    unclaimed_.add(offer(7, 70, link_), 10);
+    unclaimed_.lost(link_, {KVF_ERR_PEER_LOST, 3, "gone"});
+    EXPECT_EQ(link_.use_count(), 1);
+    EXPECT_EQ(unclaimed_.size(), 1u);
+    const auto entries = unclaimed_.claim(7);
+    ASSERT_EQ(entries.size(), 1u);
+    EXPECT_FALSE(entries[0].offer);
+    EXPECT_EQ(entries[0].cause.code, KVF_ERR_PEER_LOST);
+    EXPECT_EQ(entries[0].cause.rank, 3);
+    EXPECT_EQ(entries[0].cause.sentence, "gone");
+}
+
+TEST_F(UnclaimedTest, the_lost_are_given_out_behind_those_that_came_after_them) {
     const LinkRef other = link_of(2);
     unclaimed_.add(offer(7, 70, link_), 10);
     unclaimed_.add(offer(7, 71, other), 11);
-    unclaimed_.lost(link_);
-    EXPECT_EQ(link_.use_count(), 1);
-    EXPECT_EQ(claimed(7), std::vector<uint64_t>{71});
+    unclaimed_.add_abort(abort(7, 72, 1), 12);
+    unclaimed_.lost(link_, {KVF_ERR_PEER_LOST, 3, "gone"});
+    EXPECT_EQ(claimed(7), (std::vector<uint64_t>{71, 72, 70}));
 }
 
 TEST(EarlyEndsTest, an_end_answers_as_many_receivers_as_were_missing) {

@@ -129,6 +129,7 @@ TEST_F(ShardLinkTest, a_room_that_waits_for_prefills_answer_is_quiesced_by_the_f
         world.fence(0);
         EXPECT_TRUE(world.decode().quiesced(receiver));
         EXPECT_EQ(world.decode().close(receiver), KVF_OK);
+        world.pass(15 * kSecond); // until prefill forgets the offer
     }
 }
 
@@ -254,19 +255,59 @@ TEST_F(ShardLinkTest, another_engine_at_the_same_place_can_not_say_that_a_lost_o
     close(world, room);
 }
 
-TEST_F(ShardLinkTest, unclaimed_offers_go_with_their_peer) {
+TEST_F(ShardLinkTest, a_room_whose_receiver_was_lost_before_it_was_opened_fails_at_once) {
     World world;
     const RoomHandle receiver = world.decode().open_receiver(7);
     world.decode().accept(receiver, {pages(kKv, {1})});
     world.run();
     world.lose(0);
     world.run();
-    EXPECT_EQ(world.prefill().shard.counters().open_unclaimed.load(), 0u);
     const RoomHandle sender = world.prefill().open_sender(7);
-    EXPECT_EQ(world.prefill().state(sender), KVF_STATE_BOOTSTRAPPING);
-    world.prefill().abort(sender);
+    EXPECT_EQ(world.prefill().code(sender), KVF_ERR_PEER_LOST);
+    EXPECT_EQ(world.prefill().message(sender), "the connection is gone");
+    EXPECT_TRUE(world.prefill().quiesced(sender));
     EXPECT_EQ(world.prefill().close(sender), KVF_OK);
     EXPECT_EQ(world.decode().close(receiver), KVF_OK);
+}
+
+TEST_F(ShardLinkTest, a_receiver_that_offers_again_takes_the_place_of_the_one_that_was_lost) {
+    World world;
+    const RoomHandle lost = world.decode().open_receiver(7);
+    world.decode().accept(lost, {pages(kKv, {1})});
+    world.run();
+    world.lose(0);
+    world.run();
+    EXPECT_EQ(world.decode().close(lost), KVF_OK);
+    world.connect(0);
+    const RoomHandle receiver = world.decode().open_receiver(7);
+    world.decode().accept(receiver, {pages(kKv, {2})});
+    world.run();
+    const RoomHandle sender = world.prefill().open_sender(7);
+    world.prefill().send(sender, {pages(kKv, {3})});
+    world.run();
+    EXPECT_EQ(world.prefill().state(sender), KVF_STATE_SUCCESS) << world.prefill().message(sender);
+    EXPECT_EQ(world.decode().state(receiver), KVF_STATE_SUCCESS);
+    world.expect_arrived(kKv, {3}, {2});
+    EXPECT_EQ(world.prefill().close(sender), KVF_OK);
+    EXPECT_EQ(world.decode().close(receiver), KVF_OK);
+}
+
+TEST_F(ShardLinkTest, a_room_of_two_receivers_fails_when_one_was_lost_and_only_the_other_offers) {
+    World world({"memory", "memory"});
+    const RoomHandle lost = world.decode(0).open_receiver(7);
+    world.decode(0).accept(lost, {pages(kKv, {1})});
+    world.run();
+    world.lose(0);
+    const RoomHandle other = world.decode(1).open_receiver(7);
+    world.decode(1).accept(other, {pages(kKv, {2})});
+    world.run();
+    const RoomHandle sender = world.prefill().open_sender(7, 2);
+    world.run();
+    EXPECT_EQ(world.prefill().code(sender), KVF_ERR_PEER_LOST);
+    EXPECT_EQ(world.decode(1).code(other), KVF_ERR_PEER_LOST);
+    EXPECT_EQ(world.prefill().close(sender), KVF_OK);
+    EXPECT_EQ(world.decode(0).close(lost), KVF_OK);
+    EXPECT_EQ(world.decode(1).close(other), KVF_OK);
 }
 
 TEST_F(ShardLinkTest, a_peer_that_does_not_fit_fails_the_room_with_the_reason) {

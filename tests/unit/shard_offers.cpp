@@ -92,6 +92,25 @@ TEST_F(ShardOfferTest, a_room_claims_its_own_offer) {
     EXPECT_EQ(world.decode().close(first), KVF_OK);
 }
 
+TEST_F(ShardOfferTest, an_offer_that_came_twice_before_the_room_was_opened_is_one_receiver) {
+    World world({"memory", "memory"});
+    const RoomHandle first = offer(world, 7, 1, 0);
+    world.prefill().tell(OfferCame(world.offers.back()));
+    const uint64_t before = late(world.prefill());
+    const RoomHandle sender = world.prefill().open_sender(7, 2);
+    EXPECT_EQ(late(world.prefill()), before + 1);
+    EXPECT_EQ(world.prefill().state(sender), KVF_STATE_BOOTSTRAPPING);
+    const RoomHandle second = offer(world, 7, 2, 1);
+    world.prefill().send(sender, {pages(kKv, {3})});
+    world.run();
+    EXPECT_EQ(world.prefill().state(sender), KVF_STATE_SUCCESS) << world.prefill().message(sender);
+    world.expect_arrived(kKv, {3}, {1}, 0);
+    world.expect_arrived(kKv, {3}, {2}, 1);
+    EXPECT_EQ(world.prefill().close(sender), KVF_OK);
+    EXPECT_EQ(world.decode(0).close(first), KVF_OK);
+    EXPECT_EQ(world.decode(1).close(second), KVF_OK);
+}
+
 TEST_F(ShardOfferTest, a_late_offer_of_a_room_that_failed_is_answered_at_once) {
     World world;
     const RoomHandle sender = world.prefill().open_sender(7);
