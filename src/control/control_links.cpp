@@ -19,8 +19,8 @@ void Control::make_link(Connection &connection) {
     std::shared_ptr<Transport> transport = peer->transport();
     kvf_peer *const raw = peer->get();
     // Moved on when it runs: the function itself is destroyed on a thread that must not end the peer.
-    auto released = [releases = releases_, id, peer = std::move(peer)]() mutable {
-        releases->release(id, std::move(peer));
+    auto released = [releases = releases_, ticket = Releases::Ticket{{id, std::move(peer)}}]() mutable {
+        releases->release(ticket);
     };
     connection.link = std::make_shared<const Link>(id, session.peer().instance, session.peer().rank,
                                                    session.peer_name(), std::move(transport), raw, std::move(released));

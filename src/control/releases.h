@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
+#include <new>
 
 namespace kvf {
 
@@ -16,41 +18,54 @@ class Releases : public std::enable_shared_from_this<Releases> {
   public:
     using ReleasedFn = std::function<void(uint64_t link)>;
 
+    struct Ended {
+        uint64_t link = 0;
+        std::shared_ptr<PeerHandle> peer;
+    };
+    // A list of one, made with the link, so that the end of it needs no memory: it comes in a destructor.
+    using Ticket = std::list<Ended>;
+
     // released runs on the control thread.
     Releases(ControlPort &port, ReleasedFn released) : port_(&port), released_(std::move(released)) {}
 
     // Any thread. The peer ends on the control thread; once closed, on the caller's.
-    void release(uint64_t link, std::shared_ptr<PeerHandle> peer) {
+    void release(Ticket &ticket) noexcept {
         const std::lock_guard<std::mutex> guard(mutex_);
-        if (port_ != nullptr)
-            port_->run_on_control([self = shared_from_this(), link, peer = std::move(peer)]() mutable {
-                self->end(link, std::move(peer));
-            });
-        else
-            peer.reset(); // under the lock: a transport wants them one at a time
+        ended_.splice(ended_.end(), ticket);
+        if (port_ == nullptr)
+            return ended_.clear(); // under the lock: a transport wants them one at a time
+        try {
+            port_->run_on_control([self = shared_from_this()] { self->end(); });
+        } catch (const std::bad_alloc &) {
+            // It ends with the next one, or at the close.
+        }
     }
 
     // On the control thread; from here on neither the port nor released is used.
     void close() {
         const std::lock_guard<std::mutex> guard(mutex_);
         port_ = nullptr;
+        ended_.clear();
     }
 
   private:
-    void end(uint64_t link, std::shared_ptr<PeerHandle> peer) {
-        {
-            const std::lock_guard<std::mutex> guard(mutex_);
-            if (port_ == nullptr) {
-                peer.reset();
-                return;
+    void end() {
+        for (;;) {
+            Ticket one;
+            {
+                const std::lock_guard<std::mutex> guard(mutex_);
+                if (ended_.empty())
+                    return;
+                one.splice(one.end(), ended_, ended_.begin());
             }
+            one.front().peer.reset();
+            released_(one.front().link);
         }
-        peer.reset();
-        released_(link);
     }
 
     std::mutex mutex_;
     ControlPort *port_;
+    Ticket ended_; // empty once closed
     const ReleasedFn released_;
 };
 

@@ -16,6 +16,7 @@ function(kvf_control_test name)
   add_dependencies(${name} control_fake_plugin control_other_plugin)
 endfunction()
 
+kvf_unit_test(control_releases control_releases.cpp)
 kvf_unit_test(wire_codec wire_codec.cpp)
 kvf_unit_test(wire_frames wire_frames.cpp)
 
