@@ -141,8 +141,9 @@ typedef struct kvf_engine_config {
     uint32_t shards;           /* worker threads [KVF_SHARDS, min(4, cores)] */
     uint32_t max_rooms;        /* room slots, 64 bytes each [KVF_MAX_ROOMS, 131072]; at most 2^24 */
     uint32_t inbox;            /* queued calls a shard holds before KVF_ERR_AGAIN [KVF_INBOX, 65536] */
-    uint32_t window_ops;       /* batches in flight per shard [KVF_WINDOW_OPS, 64] */
-    uint64_t window_bytes;     /* bytes in flight per shard [KVF_WINDOW_BYTES, 64 MiB] */
+    uint32_t window_ops;       /* batches in flight per shard; one room has at most half of what others leave
+                                  [KVF_WINDOW_OPS, 64] */
+    uint64_t window_bytes;     /* bytes in flight per shard, likewise [KVF_WINDOW_BYTES, 64 MiB] */
     uint32_t bootstrap_ms;     /* deadline to find and agree with the peer [KVF_BOOTSTRAP_MS, 300000] */
     uint32_t waiting_ms;       /* deadline from then to the first chunk [KVF_WAITING_MS, 300000] */
     uint32_t transfer_ms;      /* deadline from then to the end [KVF_TRANSFER_MS, 300000] */
@@ -315,7 +316,9 @@ enum {
 
 enum {
     KVF_FENCE_NONE = 0,
-    KVF_FENCE_EVENTFD = 1 /* fires when it is readable; the library reads nothing from it */
+    /* Fires when it is readable; the library reads nothing from it. One that can't be waited for (a file), or whose
+     * other end is closed before it fired (a pipe), fails the room with KVF_ERR_INVALID. */
+    KVF_FENCE_EVENTFD = 1
 };
 
 /* A piece of the room that is computed, or will be when its fence fires. In each layer of the range a list goes on

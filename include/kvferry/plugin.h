@@ -16,9 +16,10 @@
  *
  * The contract:
  *  - an operation is the segments accepted by one post call. It ends in exactly one completion on its lane, with its
- *    own outcome. KVF_OK for a write means: every byte is in the peer's memory and visible to a reader there. For a
- *    read: in ours;
- *  - after an operation's completion, whatever its outcome, the transport never touches its memory again;
+ *    own outcome, or with the lane. KVF_OK for a write means: every byte is in the peer's memory and visible to a
+ * reader there. For a read: in ours;
+ *  - after an operation's completion, whatever its outcome, and after its lane was closed, the transport never touches
+ *    its memory again;
  *  - operations may complete in any order;
  *  - threads: calls on one lane come from one thread at a time. All others (instance, region, peer, key) come from one
  *    other thread at a time, at the same time as calls on lanes; a peer or key is destroyed only when no lane has an
@@ -164,7 +165,9 @@ typedef struct kvf_transport_ops {
     void (*release_key)(kvf_peer *peer, kvf_remote *remote);
 
     int (*lane_open)(kvf_instance *instance, uint32_t shard, kvf_lane **lane);
-    void (*lane_close)(kvf_lane *lane); /* nothing is in flight on it */
+    /* Ends what is left on it, which gets no completion: when it returns, none of its operations touches memory any
+     * more. Where that takes a peer's doing it may wait for as long as a second. */
+    void (*lane_close)(kvf_lane *lane);
 
     /* Starts one operation of the first *accepted of count segments, which are one or more. KVF_OK with *accepted 0:
      * full, try again after a completion. A negative status: the first segment can't be posted, nothing was accepted.
@@ -176,7 +179,8 @@ typedef struct kvf_transport_ops {
 
     /* Optional: NULL, or behind the end of the table. */
     int (*peer_export)(kvf_peer *peer, void *blob, size_t *size);
-    /* KVF_CAP_WAIT: blocks until poll may have something, or timeout_ms. */
+    /* KVF_CAP_WAIT: blocks until poll may have something, or timeout_ms. This host does not call it: a shard sleeps on
+     * the descriptors of all its lanes at once, and polls those without one now and then. */
     int (*wait)(kvf_lane *lane, uint32_t timeout_ms);
     /* KVF_CAP_EVENT_FD: readable when poll may have something. Belongs to the lane. arm is called before each sleep:
      * KVF_ERR_BUSY means poll again first; NULL for a transport that has nothing to arm. */

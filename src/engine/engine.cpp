@@ -250,6 +250,7 @@ std::vector<kvf_counter> Engine::counters() const {
     sum("late_messages", &ShardCounters::late_messages);
     sum("unclaimed_dropped", &ShardCounters::unclaimed_dropped);
     sum("stray_completions", &ShardCounters::stray_completions);
+    sum("lane_failures", &ShardCounters::lane_failures);
     sum("operations", &ShardCounters::operations);
     sum("segments", &ShardCounters::segments);
     sum("bytes", &ShardCounters::bytes);

@@ -6,13 +6,12 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <new>
 
 namespace kvf {
 namespace {
@@ -29,27 +28,26 @@ bool is_limited(const ToShard &message) {
 
 Status ShardThread::create(const ShardConfig &config, uint32_t inbox, RoomTable &table, EventQueue &events,
                            ToControlFn to_control, std::unique_ptr<ShardThread> *out) {
-    const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (wake < 0)
+    OwnedFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (wake.get() < 0)
         return fail_system(errno, "eventfd for a shard");
-    const int fences = epoll_create1(EPOLL_CLOEXEC);
-    if (fences < 0) {
-        Status failed = fail_system(errno, "epoll for a shard");
-        close(wake);
-        return failed;
-    }
-    out->reset(new ShardThread(config, inbox, table, events, std::move(to_control), wake, fences));
+    std::unique_ptr<Fences> fences;
+    Status made = Fences::create(&fences);
+    if (!made.ok())
+        return made;
+    out->reset(
+        new ShardThread(config, inbox, table, events, std::move(to_control), std::move(wake), std::move(fences)));
     return {};
 }
 
 ShardThread::ShardThread(const ShardConfig &config, uint32_t inbox, RoomTable &table, EventQueue &events,
-                         ToControlFn to_control, int wake, int fences)
+                         ToControlFn to_control, OwnedFd wake, std::unique_ptr<Fences> fences)
     : inbox_(inbox),
       table_(table),
       events_(events),
       to_control_(std::move(to_control)),
-      wake_(wake),
-      fences_(fences),
+      wake_(std::move(wake)),
+      fences_(std::move(fences)),
       shard_(config, table) {}
 
 ShardThread::~ShardThread() {
@@ -89,14 +87,28 @@ void ShardThread::push(ToShard &&message) {
 
 void ShardThread::run() {
     while (!stop_.load(std::memory_order_acquire)) {
-        const bool handled = drain();
-        const bool more = shard_.advance(monotonic_ns());
-        flush();
-        if (const auto ended = shard_.take_ended())
-            ended->add({});
-        if (!handled && !more && !linger())
-            sleep();
+        try {
+            turn();
+        } catch (const std::exception &error) {
+            log(KVF_LOG_ERROR, "a shard's thread: %s", error.what()); // the turn only: the shard contains its own
+        }
     }
+    // What was pushed before the end is about rooms whose callers want to know.
+    drain();
+    shard_.advance(monotonic_ns());
+    (void)flush();
+}
+
+void ShardThread::turn() {
+    const bool handled = drain();
+    if (!fences_->empty())
+        look_at_fences();
+    const bool more = shard_.advance(monotonic_ns());
+    const bool flushed = flush();
+    if (const auto ended = shard_.take_ended())
+        ended->add({});
+    if (!handled && !more && flushed && !linger())
+        sleep();
 }
 
 bool ShardThread::drain() {
@@ -114,46 +126,59 @@ bool ShardThread::drain() {
     return true;
 }
 
-void ShardThread::flush() {
+// False when something is left for the next turn.
+bool ShardThread::flush() {
+    change_fences();
+    const bool told = tell_control();
     ShardOutput &output = shard_.output();
-    for (ToControl &message : output.control)
-        to_control_(std::move(message));
-    output.control.clear();
-    for (FenceWatch &change : output.fences)
-        watch(std::move(change));
-    output.fences.clear();
     for (const uint32_t slot : output.changed) {
         table_.wake(slot);
         events_.push(slot);
     }
     output.changed.clear();
+    return told;
 }
 
-void ShardThread::watch(FenceWatch &&watch) {
-    if (watch.done.get() >= 0) {
-        // The descriptor is a duplicate of the caller's, so closing it alone would leave it in the epoll.
-        epoll_ctl(fences_.get(), EPOLL_CTL_DEL, watch.done.get(), nullptr);
-        return;
+bool ShardThread::tell_control() {
+    std::vector<ToControl> &messages = shard_.output().control;
+    size_t told = 0;
+    try {
+        for (; told < messages.size(); ++told)
+            to_control_(std::move(messages[told]));
+    } catch (const std::bad_alloc &) {
+        // It was not taken; the order is kept.
+        messages.erase(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(told));
+        return false;
     }
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = watch.room.value;
-    if (epoll_ctl(fences_.get(), EPOLL_CTL_ADD, watch.fd, &event) == 0)
-        return;
-    AbortRoom abort;
-    abort.room = watch.room;
-    abort.reason = fail_system(errno, text("watching the fence, descriptor %d", watch.fd)).sentence();
-    push(std::move(abort));
+    messages.clear();
+    return true;
 }
 
-void ShardThread::take_fired_fences() {
-    epoll_event fired[64];
-    const int count = epoll_wait(fences_.get(), fired, 64, 0);
+void ShardThread::change_fences() {
+    std::vector<FenceWatch> &changes = shard_.output().fences;
+    // A fence that can't be watched fails its room, which then stops watching it.
+    for (size_t i = 0; i < changes.size(); ++i) {
+        if (changes[i].done.get() >= 0) {
+            fences_->forget(changes[i].done.get());
+            continue;
+        }
+        const RoomHandle room = changes[i].room;
+        const Status watched = fences_->watch(room, changes[i].fd);
+        if (!watched.ok())
+            shard_.fence_failed(room, watched, monotonic_ns());
+    }
+    changes.clear();
+}
+
+void ShardThread::look_at_fences() {
     const uint64_t now = monotonic_ns();
-    for (int i = 0; i < count; ++i)
-        shard_.fence_fired({fired[i].data.u64}, now);
-    if (count > 0)
-        flush();
+    fences_->look([&](RoomHandle room, const Status &fired) {
+        if (fired.ok())
+            shard_.fence_fired(room, now);
+        else
+            shard_.fence_failed(room, fired, now);
+    });
+    change_fences();
 }
 
 // True when there is more to do.
@@ -178,23 +203,21 @@ void ShardThread::sleep() {
     if (shard_.must_poll())
         until = std::min(until, now + kPollPauseNs);
 
-    std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}, {fences_.get(), POLLIN, 0}};
+    polled_.assign({{wake_.get(), POLLIN, 0}, {fences_->descriptor(), POLLIN, 0}});
     for (const int descriptor : descriptors_)
-        polled.push_back({descriptor, POLLIN, 0});
+        polled_.push_back({descriptor, POLLIN, 0});
     timespec time{};
     if (until != kNever) {
         const uint64_t length = until > now ? until - now : 0;
         time.tv_sec = static_cast<time_t>(length / 1'000'000'000);
         time.tv_nsec = static_cast<long>(length % 1'000'000'000);
     }
-    if (ppoll(polled.data(), polled.size(), until == kNever ? nullptr : &time, nullptr) <= 0)
+    if (ppoll(polled_.data(), polled_.size(), until == kNever ? nullptr : &time, nullptr) <= 0)
         return;
-    if (polled[0].revents != 0) {
+    if (polled_[0].revents != 0) {
         eventfd_t value = 0;
         (void)eventfd_read(wake_.get(), &value);
     }
-    if (polled[1].revents != 0)
-        take_fired_fences();
 }
 
 } // namespace kvf

@@ -4,12 +4,16 @@
 
 #include "base/mailbox.h"
 #include "engine/event_queue.h"
+#include "engine/fences.h"
 #include "room/shard.h"
 
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <thread>
+#include <vector>
+
+struct pollfd;
 
 namespace kvf {
 
@@ -26,7 +30,7 @@ class ShardThread {
     ShardThread &operator=(const ShardThread &) = delete;
 
     void start();
-    // Ends the thread; what is in the inbox is dropped. The shard and its lanes live until the destructor.
+    // Ends the thread, which handles what is in the inbox before. The shard and its lanes live until the destructor.
     void stop();
 
     // Any thread. A place in the inbox for one of the calls that are limited: false when it is full. It is given back
@@ -41,13 +45,15 @@ class ShardThread {
 
   private:
     ShardThread(const ShardConfig &config, uint32_t inbox, RoomTable &table, EventQueue &events, ToControlFn to_control,
-                int wake, int fences);
+                OwnedFd wake, std::unique_ptr<Fences> fences);
 
     void run();
+    void turn();
     bool drain();
-    void flush();
-    void watch(FenceWatch &&watch);
-    void take_fired_fences();
+    bool flush();
+    bool tell_control();
+    void change_fences();
+    void look_at_fences();
     bool linger() const;
     void sleep();
 
@@ -55,10 +61,11 @@ class ShardThread {
     RoomTable &table_;
     EventQueue &events_;
     const ToControlFn to_control_;
-    const OwnedFd wake_;   // an eventfd
-    const OwnedFd fences_; // an epoll of the chunks' fences
+    const OwnedFd wake_; // an eventfd
+    const std::unique_ptr<Fences> fences_;
     Shard shard_;
-    std::vector<int> descriptors_; // of lanes, while asleep
+    std::vector<int> descriptors_; // of lanes, while asleep, as is the next
+    std::vector<pollfd> polled_;
     std::thread thread_;
     std::atomic<bool> stop_{false};
     alignas(64) std::atomic<uint32_t> queued_{0};

@@ -23,7 +23,12 @@ Lane::~Lane() {
 }
 
 bool Lane::cancel(uint64_t token) {
-    return can(KVF_CAP_CANCEL) && ops_.cancel(lane_, token) == KVF_OK;
+    if (!can(KVF_CAP_CANCEL))
+        return false;
+    if (ops_.cancel(lane_, token) == KVF_OK)
+        return true;
+    clear_plugin_sentence(); // not to be taken for that of a later failure
+    return false;
 }
 
 int Lane::event_fd() {
@@ -31,7 +36,12 @@ int Lane::event_fd() {
 }
 
 int Lane::arm() {
-    return ops_.arm != nullptr ? ops_.arm(lane_) : KVF_OK;
+    if (ops_.arm == nullptr)
+        return KVF_OK;
+    const int rc = ops_.arm(lane_);
+    if (rc != KVF_OK)
+        clear_plugin_sentence();
+    return rc;
 }
 
 } // namespace kvf

@@ -108,7 +108,7 @@ Transport::~Transport() {
 Status Transport::result(int rc) const {
     if (rc == KVF_OK)
         return {};
-    const int code = rc < 0 ? rc : KVF_ERR_TRANSPORT;
+    const int code = code_of(rc);
     std::string sentence = take_plugin_sentence();
     if (sentence.empty())
         sentence = status_text(code);

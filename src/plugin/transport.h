@@ -51,6 +51,10 @@ class Transport {
 
     std::vector<kvf_counter> counters(); // any thread
 
+    // The status that a plugin's result stands for, where it is not KVF_OK: what no status can be is a failure of the
+    // transport.
+    static int code_of(int rc) { return rc < 0 && rc >= -0xffff ? rc : KVF_ERR_TRANSPORT; }
+
   private:
     friend class Lane;
 
@@ -58,7 +62,7 @@ class Transport {
 
     Status load(const std::string &name);
     Status open_instance(const std::string &options, uint64_t instance_id);
-    // Turns what a plugin returned into a status; a positive number is no status at all.
+    // Turns what a plugin returned into a status.
     Status result(int rc) const;
     template <typename Call>
     Status read_blob(Call call, Blob *blob);

@@ -25,8 +25,9 @@ class Operations {
     // The token that the next add() will use.
     uint64_t next_token() {
         if (free_.empty()) {
-            free_.push_back(static_cast<uint32_t>(entries_.size()));
             entries_.emplace_back();
+            free_.reserve(entries_.capacity()); // an operation's end needs no memory
+            free_.push_back(static_cast<uint32_t>(entries_.size() - 1));
         }
         return token_of(free_.back());
     }

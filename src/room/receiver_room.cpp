@@ -84,17 +84,15 @@ bool ReceiverRoom::drained(const RoomContext &context) {
 }
 
 void ReceiverRoom::give_up(Cause cause, const RoomContext &context) {
-    Cause told = cause;
+    if (ended())
+        return;
     // With a peer the answer is waited for, also by a room whose pages nobody knows: once the handle can be closed and
     // the id opened again, no word of this room may be on its way.
-    if (!end(std::move(cause), !link_, context))
-        return;
-    if (seeded(SeededFault::abort_is_not_sent))
-        return;
-    if (link_)
-        context.out.control.emplace_back(SendAbort{link_, id(), handle(), offered_, std::move(told)});
-    else
-        context.out.control.emplace_back(ForgetPeer{handle(), id(), std::move(told)});
+    if (link_ && !seeded(SeededFault::abort_is_not_sent))
+        context.out.control.emplace_back(SendAbort{link_, id(), handle(), offered_, cause});
+    else if (!link_)
+        context.out.control.emplace_back(ForgetPeer{handle(), id(), cause});
+    end(std::move(cause), !link_, context);
 }
 
 void ReceiverRoom::deadline_passed(const RoomContext &context) {

@@ -23,6 +23,7 @@ std::string Room::called() const {
 }
 
 void Room::enter(uint8_t state, uint64_t deadline, const RoomContext &context) {
+    announce(context);
     state_ = state;
     deadline_ = seeded(SeededFault::deadline_is_forgotten) ? kNever : deadline;
     if (state == KVF_STATE_WAITING)
@@ -33,6 +34,7 @@ void Room::enter(uint8_t state, uint64_t deadline, const RoomContext &context) {
 bool Room::end(Cause cause, bool quiesced, const RoomContext &context) {
     if (ended() && !(seeded(SeededFault::later_cause_wins) && cause.code != KVF_OK))
         return false;
+    announce(context);
     state_ = cause.code == KVF_OK ? KVF_STATE_SUCCESS : KVF_STATE_FAILED;
     quiesced_ = quiesced || seeded(SeededFault::failed_is_quiesced);
     deadline_ = kNever;
@@ -48,16 +50,20 @@ bool Room::end(Cause cause, bool quiesced, const RoomContext &context) {
 }
 
 void Room::quiesce(const RoomContext &context) {
+    announce(context);
     quiesced_ = true;
     report_.quiesced_ns = context.now;
     publish(context);
+}
+
+void Room::announce(const RoomContext &context) const {
+    context.out.changed.push_back(handle_.slot());
 }
 
 // The report first: with the word of a quiesced end a caller may retire the slot.
 void Room::publish(const RoomContext &context) {
     file(context);
     context.table.publish(handle_, state_, quiesced_ ? KVF_ROOM_QUIESCED : 0, cause_.code);
-    context.out.changed.push_back(handle_.slot());
 }
 
 } // namespace kvf

@@ -71,6 +71,8 @@ class Room {
     kvf_report report_{};
 
   private:
+    // Before a change: what can fail for want of memory does so while the room is as it was.
+    void announce(const RoomContext &context) const;
     void publish(const RoomContext &context);
 
     const RoomHandle handle_;

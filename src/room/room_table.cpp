@@ -27,6 +27,7 @@ RoomTable::RoomTable(uint32_t capacity, uint8_t tag, uint32_t shards)
       slots_(std::make_unique<Slot[]>(capacity)),
       reports_(capacity),
       live_of_(capacity, nullptr) {
+    free_.reserve(capacity); // release() needs no memory
     for (uint32_t slot = 0; slot < capacity; ++slot)
         slots_[slot].word.store(RoomWord::make(1, RoomWord::kFree, 0, KVF_OK).value, std::memory_order_relaxed);
 }

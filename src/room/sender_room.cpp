@@ -131,11 +131,10 @@ void SenderRoom::fence_fired(const RoomContext &context) {
 }
 
 void SenderRoom::stop_fence(const RoomContext &context) {
-    awaiting_fence_ = false;
-    FenceWatch watch;
+    FenceWatch &watch = context.out.fences.emplace_back();
     watch.room = handle();
     watch.done = std::move(chunks_.front()->fence);
-    context.out.fences.push_back(std::move(watch));
+    awaiting_fence_ = false;
 }
 
 std::optional<SenderRoom::Copies> SenderRoom::next_copies(const RoomContext &context) {
@@ -155,8 +154,8 @@ std::optional<SenderRoom::Copies> SenderRoom::next_copies(const RoomContext &con
 bool SenderRoom::prepare_front(const RoomContext &context) {
     if (chunks_.front()->fence.get() >= 0 && !seeded(SeededFault::chunk_fence_is_ignored)) {
         if (!awaiting_fence_) {
-            awaiting_fence_ = true;
             context.out.fences.push_back({handle(), chunks_.front()->fence.get(), {}});
+            awaiting_fence_ = true;
         }
         return false;
     }
@@ -266,7 +265,7 @@ void SenderRoom::posted(uint32_t receiver, const RoomContext &context) {
     }
 }
 
-void SenderRoom::landed(uint32_t index, int status, const std::string &message, uint64_t bytes, uint32_t segments,
+void SenderRoom::landed(uint32_t index, int status, const char *message, uint64_t bytes, uint32_t segments,
                         const RoomContext &context) {
     Receiver &receiver = receivers_[index];
     --receiver.in_flight;
@@ -282,7 +281,7 @@ void SenderRoom::landed(uint32_t index, int status, const std::string &message, 
     } else if (!ended()) {
         fail_room({status, context.rank,
                    text("%s: writing to %s over %s: %s", called().c_str(), receiver.name.c_str(), report_.transport,
-                        message.empty() ? status_text(status) : message.c_str())},
+                        message ? message : status_text(status))},
                   context);
         return;
     }
@@ -302,15 +301,8 @@ void SenderRoom::conclude_if_done(const RoomContext &context) {
     if (ended() || cut_off_ || !planned || !chunks_.empty() || !landed)
         return;
     end({}, true, context);
-    for (Receiver &receiver : receivers_) {
-        RoomNews news;
-        news.kind = RoomNews::kSuccess;
-        news.drained = true;
-        news.bytes = receiver.bytes;
-        news.segments = receiver.segments;
-        receiver.told = true;
-        context.out.control.emplace_back(SendNews{receiver.link, id(), receiver.token, std::move(news)});
-    }
+    for (Receiver &receiver : receivers_)
+        settle(receiver, context);
 }
 
 void SenderRoom::tell_begun(const RoomContext &context) {
@@ -347,14 +339,16 @@ void SenderRoom::give_up(Cause cause, const RoomContext &context) {
 }
 
 void SenderRoom::fail_room(Cause cause, const RoomContext &context) {
-    if (ended())
-        return;
-    if (awaiting_fence_)
-        stop_fence(context);
-    chunks_.clear();
-    end(std::move(cause), in_flight_ == 0, context);
+    if (!ended()) {
+        if (awaiting_fence_)
+            stop_fence(context);
+        chunks_.clear();
+        end(std::move(cause), in_flight_ == 0, context);
+    }
     for (Receiver &receiver : receivers_)
         settle(receiver, context);
+    if (in_flight_ == 0 && !quiesced())
+        quiesce(context);
 }
 
 // Brings a receiver of a room at its end up to date: how it ended, and, as soon as it is true, that nothing is in
@@ -362,18 +356,22 @@ void SenderRoom::fail_room(Cause cause, const RoomContext &context) {
 void SenderRoom::settle(Receiver &receiver, const RoomContext &context) {
     const bool drained = receiver.in_flight == 0 || seeded(SeededFault::drained_too_early);
     if (!receiver.told) {
-        receiver.told = true;
         RoomNews news;
-        news.kind = RoomNews::kFailed;
+        news.kind = cause().code == KVF_OK ? RoomNews::kSuccess : RoomNews::kFailed;
         news.drained = drained;
         news.cause = as_told(cause());
+        news.bytes = receiver.bytes;
+        news.segments = receiver.segments;
         context.out.control.emplace_back(SendNews{receiver.link, id(), receiver.token, std::move(news)});
+        receiver.told = true;
         if (!drained)
             receiver.owed_drained = receiver.link->id;
         return;
     }
-    if (drained && receiver.owed_drained != 0)
-        context.out.control.emplace_back(SendDrained{std::exchange(receiver.owed_drained, 0), id(), receiver.token});
+    if (drained && receiver.owed_drained != 0) {
+        context.out.control.emplace_back(SendDrained{receiver.owed_drained, id(), receiver.token});
+        receiver.owed_drained = 0;
+    }
 }
 
 void SenderRoom::deadline_passed(const RoomContext &context) {

@@ -32,6 +32,7 @@ class SenderRoom : public Room {
     // A receiver gave up; also one that has not offered. False when nothing of it can be in flight and the shard is to
     // answer.
     bool receiver_aborted(AbortCame &&abort, const RoomContext &context);
+    // A room that is at its end only brings its receivers up to date.
     void give_up(Cause cause, const RoomContext &context);
     void deadline_passed(const RoomContext &context);
     void lost(const LinkRef &link, const Cause &cause, const RoomContext &context);
@@ -46,8 +47,8 @@ class SenderRoom : public Room {
     };
     std::optional<Copies> next_copies(const RoomContext &context);
     void posted(uint32_t receiver, const RoomContext &context);
-    // An operation's end. message is why it failed.
-    void landed(uint32_t receiver, int status, const std::string &message, uint64_t bytes, uint32_t segments,
+    // An operation's end. message is why it failed; null: its status says it.
+    void landed(uint32_t receiver, int status, const char *message, uint64_t bytes, uint32_t segments,
                 const RoomContext &context);
     // Tells the receivers that the transfer has begun, where it is not over yet.
     void tell_begun(const RoomContext &context);
@@ -57,8 +58,10 @@ class SenderRoom : public Room {
     uint32_t receivers_missing() const { return expected_ - static_cast<uint32_t>(receivers_.size()); }
 
     // The shard's notes on the room.
-    bool queued = false;   // to be looked at for something to post
-    bool draining = false; // ended with operations in flight, which are asked to end
+    bool queued = false;       // to be looked at for something to post
+    bool draining = false;     // ended with operations in flight, which are asked to end
+    uint32_t window_ops = 0;   // in flight
+    uint64_t window_bytes = 0; // of these
 
   private:
     struct Receiver {

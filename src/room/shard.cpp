@@ -1,12 +1,16 @@
 #include "room/shard.h"
 
+#include "base/log.h"
 #include "base/seeded_fault.h"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace kvf {
 
 constexpr size_t kMostKnown = 1024;
+// Between two lines about failures that were contained: without memory there may be one in every turn.
+constexpr uint64_t kLogPauseNs = 1000 * kNanosPerMilli;
 
 Shard::Shard(const ShardConfig &config, RoomTable &table)
     : config_(config),
@@ -15,9 +19,59 @@ Shard::Shard(const ShardConfig &config, RoomTable &table)
       early_ends_(config.max_early_ends),
       segments_(config.batch.segments) {}
 
-void Shard::handle(ToShard &&message, uint64_t now) {
+void Shard::handle(ToShard &&message, uint64_t now) noexcept {
     now_ = now;
-    std::visit([this](auto &&body) { on(std::forward<decltype(body)>(body)); }, std::move(message));
+    contained(concerned(message),
+              [&] { std::visit([this](auto &&body) { on(std::forward<decltype(body)>(body)); }, std::move(message)); });
+}
+
+// --------------------------------------------------------------------------------------------- what must not end a
+// process
+
+RoomHandle Shard::concerned(const ToShard &message) const {
+    return std::visit(
+        [this](const auto &body) -> RoomHandle {
+            using Body = std::decay_t<decltype(body)>;
+            if constexpr (requires { body.room; })
+                return body.room;
+            else if constexpr (std::is_same_v<Body, NewsCame> || std::is_same_v<Body, DrainedCame>)
+                return {body.receiver};
+            else if constexpr (requires { body.room_id; }) {
+                const auto found = senders_by_id_.find(body.room_id);
+                return found == senders_by_id_.end() ? RoomHandle{} : found->second->handle();
+            } else
+                return {};
+        },
+        message);
+}
+
+void Shard::contain(RoomHandle room, int code, const char *what) noexcept {
+    if (contained_ns_ == 0 || now_ - contained_ns_ >= kLogPauseNs) {
+        contained_ns_ = now_;
+        log(KVF_LOG_ERROR, "shard %u, room handle 0x%llx: %s", config_.index,
+            static_cast<unsigned long long>(room.value), what);
+    }
+    try {
+        give_up(room, {code, config_.rank, what});
+    } catch (const std::exception &error) {
+        log(KVF_LOG_ERROR, "shard %u: the room could not be failed: %s", config_.index, error.what());
+    }
+}
+
+void Shard::give_up(RoomHandle handle, const Cause &cause) {
+    RoomWord word;
+    if (SenderRoom *room = sender(handle)) {
+        room->give_up(cause, context());
+        settle(*room);
+    } else if (ReceiverRoom *room = receiver(handle)) {
+        room->give_up(cause, context());
+        settle(*room);
+    } else if (table_.load(handle, &word) == KVF_OK && !word.ended()) {
+        // There was no memory to make it with: all that there is of it is its slot.
+        output_.changed.push_back(handle.slot());
+        table_.publish(handle, KVF_STATE_FAILED, KVF_ROOM_QUIESCED, cause.code);
+        counters_.rooms_failed.fetch_add(1, std::memory_order_relaxed);
+    }
 }
 
 SenderRoom *Shard::sender(RoomHandle room) {
@@ -28,25 +82,6 @@ SenderRoom *Shard::sender(RoomHandle room) {
 ReceiverRoom *Shard::receiver(RoomHandle room) {
     const auto found = receivers_.find(room.value);
     return found == receivers_.end() ? nullptr : found->second.get();
-}
-
-// Rooms may be freed while they are visited.
-template <typename Visit>
-void Shard::each_sender(Visit visit) {
-    for (auto it = senders_.begin(); it != senders_.end();) {
-        SenderRoom &room = *(it++)->second;
-        visit(room);
-        settle(room);
-    }
-}
-
-template <typename Visit>
-void Shard::each_receiver(Visit visit) {
-    for (auto it = receivers_.begin(); it != receivers_.end();) {
-        ReceiverRoom &room = *(it++)->second;
-        visit(room);
-        settle(room);
-    }
 }
 
 // ------------------------------------------------------------------------------------------------- what callers ask
@@ -104,14 +139,7 @@ void Shard::on(SendChunk &&message) {
 }
 
 void Shard::on(AbortRoom &&message) {
-    const Cause cause{KVF_ERR_ABORTED, config_.rank, std::move(message.reason)};
-    if (SenderRoom *room = sender(message.room)) {
-        room->give_up(cause, context());
-        settle(*room);
-    } else if (ReceiverRoom *room = receiver(message.room)) {
-        room->give_up(cause, context());
-        settle(*room);
-    }
+    give_up(message.room, {KVF_ERR_ABORTED, config_.rank, std::move(message.reason)});
 }
 
 void Shard::on(CloseRoom &&message) {
@@ -119,16 +147,13 @@ void Shard::on(CloseRoom &&message) {
 }
 
 void Shard::on(CloseRoomDeferred &&message) {
-    const Cause cause{KVF_ERR_ABORTED, config_.rank, "closed before its end"};
-    if (SenderRoom *room = sender(message.room)) {
+    if (SenderRoom *room = sender(message.room))
         room->closing = true;
-        room->give_up(cause, context());
-        settle(*room);
-    } else if (ReceiverRoom *room = receiver(message.room)) {
+    else if (ReceiverRoom *room = receiver(message.room))
         room->closing = true;
-        room->give_up(cause, context());
-        settle(*room);
-    }
+    else if (table_.retire(message.room) == KVF_OK) // one that could not be made
+        return erase(message.room);
+    give_up(message.room, {KVF_ERR_ABORTED, config_.rank, "closed before its end"});
 }
 
 void Shard::on(EndAllRooms &&message) {
@@ -148,12 +173,24 @@ std::shared_ptr<Tally> Shard::take_ended() {
     return senders_.empty() && receivers_.empty() && operations_.count() == 0 ? std::move(ended_) : nullptr;
 }
 
-void Shard::fence_fired(RoomHandle handle, uint64_t now) {
+void Shard::fence_fired(RoomHandle handle, uint64_t now) noexcept {
     now_ = now;
-    if (SenderRoom *room = sender(handle)) {
-        room->fence_fired(context());
-        settle(*room);
-    }
+    contained(handle, [&] {
+        if (SenderRoom *room = sender(handle)) {
+            room->fence_fired(context());
+            settle(*room);
+        }
+    });
+}
+
+void Shard::fence_failed(RoomHandle handle, const Status &why, uint64_t now) noexcept {
+    now_ = now;
+    contained(handle, [&] {
+        if (const SenderRoom *room = sender(handle))
+            give_up(handle, {why.code(), config_.rank,
+                             text("room %llu: a chunk's fence: %s", static_cast<unsigned long long>(room->id()),
+                                  why.sentence().c_str())});
+    });
 }
 
 // -------------------------------------------------------------------------------------------------- what peers say
@@ -296,16 +333,16 @@ void Shard::drop_unclaimed(Unclaimed::Entry &&entry) {
 
 void Shard::settle(SenderRoom &room) {
     if (!room.ended() && !room.queued) {
-        room.queued = true;
         ready_.push_back(room.handle().value);
+        room.queued = true;
     }
     settle_end(room);
 }
 
 void Shard::settle_end(SenderRoom &room) {
     if (room.ended() && !room.quiesced() && !room.draining) {
-        room.draining = true;
         ended_in_flight_.push_back(room.handle().value);
+        room.draining = true;
     }
     settle_end(static_cast<Room &>(room));
 }
@@ -337,25 +374,29 @@ void Shard::schedule(Room &room) {
 }
 
 void Shard::erase(RoomHandle handle) {
-    if (const auto found = senders_.find(handle.value); found != senders_.end()) {
-        const SenderRoom &room = *found->second;
-        // The id may have been opened again meanwhile.
-        const auto named = senders_by_id_.find(room.id());
-        if (named != senders_by_id_.end() && named->second == &room) {
-            senders_by_id_.erase(named);
-            if (!room.finished())
-                early_ends_.add(room.id(), as_told(room.cause()), room.unanswered(), now_);
-        }
-        senders_.erase(found);
-    } else if (receivers_.erase(handle.value) == 0) {
-        return;
+    const auto found = senders_.find(handle.value);
+    if (found == senders_.end()) {
+        receivers_.erase(handle.value);
+        return table_.release(handle);
     }
+    const std::unique_ptr<SenderRoom> room = std::move(found->second);
+    senders_.erase(found);
     table_.release(handle);
+    // The id may have been opened again meanwhile.
+    const auto named = senders_by_id_.find(room->id());
+    if (named == senders_by_id_.end() || named->second != room.get())
+        return;
+    senders_by_id_.erase(named);
+    if (!room->finished())
+        early_ends_.add(room->id(), as_told(room->cause()), room->unanswered(), now_);
 }
 
 void Shard::expire() {
-    while (!deadlines_.empty() && deadlines_.begin()->first <= now_)
-        trip({deadlines_.begin()->second});
+    while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
+        const RoomHandle room{deadlines_.begin()->second};
+        if (!contained(room, [&] { trip(room); }))
+            break; // it may be there still; other things first
+    }
     while (auto entry = unclaimed_.expired(unclaimed_limit()))
         drop_unclaimed(std::move(*entry));
 }

@@ -12,6 +12,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -36,6 +37,7 @@ struct ShardCounters {
     std::atomic<uint64_t> late_messages{0};     // for rooms or generations that are gone; dropped
     std::atomic<uint64_t> unclaimed_dropped{0}; // offers that nobody claimed
     std::atomic<uint64_t> stray_completions{0}; // of no operation in flight; a transport's fault
+    std::atomic<uint64_t> lane_failures{0};     // polls that failed; likewise
     std::atomic<uint64_t> operations{0}, segments{0}, bytes{0};
     std::atomic<uint64_t> open_unclaimed{0}, open_operations{0}, open_rooms{0};
 };
@@ -44,12 +46,16 @@ class Shard {
   public:
     Shard(const ShardConfig &config, RoomTable &table);
 
-    void handle(ToShard &&message, uint64_t now);
-    void fence_fired(RoomHandle room, uint64_t now);
+    // None of these throws: what goes wrong, for want of memory most likely, fails the room that it is about, and is
+    // logged.
+    void handle(ToShard &&message, uint64_t now) noexcept;
+    void fence_fired(RoomHandle room, uint64_t now) noexcept;
+    // The fence can't fire any more, or was never watched.
+    void fence_failed(RoomHandle room, const Status &why, uint64_t now) noexcept;
 
     // Reaps, posts, and ends what is overdue, for about as long as a few batches take. True when there is more to do
     // right away; otherwise nothing happens before a message, a lane's event or next_deadline().
-    bool advance(uint64_t now);
+    bool advance(uint64_t now) noexcept;
 
     uint64_t next_deadline() const;
     // Operations are in flight on lanes that have no descriptor to sleep on: call advance() again soon.
@@ -67,6 +73,7 @@ class Shard {
         std::shared_ptr<Transport> transport;
         std::unique_ptr<Lane> lane;
         uint32_t in_flight = 0;
+        bool failed = false;                         // a poll has failed, and was logged
         std::vector<std::shared_ptr<Tally>> closing; // to be told when the lane is closed; empty while it stays
     };
 
@@ -90,6 +97,13 @@ class Shard {
     void on(TransportUp &&message);
     void on(TransportDown &&message);
     void on(EndAllRooms &&message);
+
+    // Runs what is about a room, or about none in particular; false when it threw.
+    template <typename Act>
+    bool contained(RoomHandle room, Act act) noexcept;
+    void contain(RoomHandle room, int code, const char *what) noexcept;
+    void give_up(RoomHandle room, const Cause &cause);
+    RoomHandle concerned(const ToShard &message) const;
 
     RoomContext context() { return {table_, output_, now_, config_.rank}; }
     SenderRoom *sender(RoomHandle room);
@@ -115,11 +129,16 @@ class Shard {
     void trip(RoomHandle room);
     void refuse(const OfferCame &offer, Cause cause);
     void drop_unclaimed(Unclaimed::Entry &&entry);
+    bool turn();
+    void reap_all();
     void reap(LaneSlot &slot);
+    void lane_failed(LaneSlot &slot, int code);
     bool landed(const kvf_completion &completion);
     bool post();
     // What became of a try to post for a room.
-    enum class Posted { kSome, kNothingToDo, kStuck, kWindowFull };
+    enum class Posted { kSome, kNothingToDo, kStuck, kShareFull, kWindowFull };
+    bool window_full() const;
+    bool share_full(const SenderRoom &room) const;
     Posted post_batch(SenderRoom &room);
     LaneSlot *lane_of(const Transport *transport);
     void drain_ended();
@@ -130,6 +149,7 @@ class Shard {
     ShardOutput output_;
     ShardCounters counters_;
     uint64_t now_ = 0;
+    uint64_t contained_ns_ = 0;    // when a failure was last logged
     std::optional<Cause> closing_; // set by EndAllRooms, as is the next
     std::shared_ptr<Tally> ended_;
 
@@ -145,9 +165,45 @@ class Shard {
     std::vector<uint64_t> stuck_;           // of these, whose transport was full
     std::vector<uint64_t> begun_;           // that posted their first in this turn
     std::vector<uint64_t> ended_in_flight_; // that ended with operations in flight, which are to be cancelled
-    std::vector<LaneSlot> lanes_;
     Operations operations_;
+    std::vector<LaneSlot> lanes_; // behind the operations, so that the lanes close before these let go of their peers
     std::vector<kvf_segment> segments_; // of the batch being posted
 };
+
+template <typename Act>
+bool Shard::contained(RoomHandle room, Act act) noexcept {
+    try {
+        act();
+        return true;
+    } catch (const std::bad_alloc &) {
+        contain(room, KVF_ERR_NO_MEMORY, "out of memory");
+    } catch (const std::exception &error) {
+        contain(room, KVF_ERR_INTERNAL, error.what());
+    }
+    return false;
+}
+
+// Rooms may be freed while they are visited.
+template <typename Visit>
+void Shard::each_sender(Visit visit) {
+    for (auto it = senders_.begin(); it != senders_.end();) {
+        SenderRoom &room = *(it++)->second;
+        contained(room.handle(), [&] {
+            visit(room);
+            settle(room);
+        });
+    }
+}
+
+template <typename Visit>
+void Shard::each_receiver(Visit visit) {
+    for (auto it = receivers_.begin(); it != receivers_.end();) {
+        ReceiverRoom &room = *(it++)->second;
+        contained(room.handle(), [&] {
+            visit(room);
+            settle(room);
+        });
+    }
+}
 
 } // namespace kvf

@@ -1,10 +1,12 @@
 // The data path of a shard: its lanes, what is posted on them, what comes back.
+#include "base/log.h"
 #include "base/seeded_fault.h"
 #include "base/status_text.h"
 #include "plugin/host.h"
 #include "room/shard.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvf {
 
@@ -72,11 +74,15 @@ bool Shard::arm_lanes(std::vector<int> *descriptors) {
 
 // -------------------------------------------------------------------------------------------------------- data path
 
-bool Shard::advance(uint64_t now) {
+bool Shard::advance(uint64_t now) noexcept {
     now_ = now;
-    for (LaneSlot &slot : lanes_)
-        if (slot.in_flight != 0)
-            reap(slot);
+    bool more = true; // after a failure: the rest of it
+    contained({}, [&] { more = turn(); });
+    return more;
+}
+
+bool Shard::turn() {
+    reap_all();
     expire();
     drain_ended();
     for (const uint64_t handle : stuck_)
@@ -84,8 +90,10 @@ bool Shard::advance(uint64_t now) {
     stuck_.clear();
     const bool more = post();
     for (const uint64_t handle : begun_)
-        if (SenderRoom *room = sender({handle}))
-            room->tell_begun(context());
+        contained({handle}, [&] {
+            if (SenderRoom *room = sender({handle}))
+                room->tell_begun(context());
+        });
     begun_.clear();
     close_idle_lanes();
     counters_.open_unclaimed.store(unclaimed_.size(), std::memory_order_relaxed);
@@ -94,31 +102,45 @@ bool Shard::advance(uint64_t now) {
     return more || !ended_in_flight_.empty();
 }
 
-// Rooms post in the order they became ready, each as much as it has. One whose transport is full stands aside for the
-// others; all stop when the window is full. True when batches are left for another turn.
+bool Shard::window_full() const {
+    return operations_.window_ops() >= config_.window_ops || operations_.window_bytes() >= config_.window_bytes;
+}
+
+// A room may have half of what the others leave of the window, and one batch in any case. So one whose operations do
+// not come back, and the next of its kind, leave a place to those that come after them.
+bool Shard::share_full(const SenderRoom &room) const {
+    if (room.ended() || room.window_ops == 0)
+        return false;
+    const uint64_t ops = config_.window_ops - (operations_.window_ops() - room.window_ops);
+    const uint64_t bytes = config_.window_bytes - (operations_.window_bytes() - room.window_bytes);
+    return room.window_ops >= ops / 2 || room.window_bytes >= bytes / 2;
+}
+
+// Rooms post in the order they became ready, each as much as it has and as its share of the window holds. One whose
+// transport is full stands aside for the others; all stop when the window is full. True when batches are left for
+// another turn.
 bool Shard::post() {
+    begun_.reserve(begun_.size() + kBatchesPerTurn); // nothing may fail once the transport has accepted a batch
     for (int batches = 0; !ready_.empty();) {
         const uint64_t handle = ready_.front();
         SenderRoom *room = sender({handle});
-        const Posted posted = room ? post_batch(*room) : Posted::kNothingToDo;
+        Posted posted = Posted::kNothingToDo;
+        if (room)
+            contained({handle}, [&] { posted = post_batch(*room); });
         if (posted == Posted::kWindowFull)
             return false;
         if (posted == Posted::kSome) {
             // For a transport that is done at once this ends the operation, perhaps the room.
-            for (LaneSlot &slot : lanes_)
-                if (slot.in_flight != 0)
-                    reap(slot);
+            reap_all();
             if (++batches == kBatchesPerTurn)
                 return true;
             continue;
         }
-        ready_.pop_front();
-        if (!room)
-            continue;
-        if (posted == Posted::kStuck) {
+        if (posted == Posted::kStuck)
             stuck_.push_back(handle);
+        ready_.pop_front();
+        if (!room || posted == Posted::kStuck)
             continue;
-        }
         room->queued = false;
         settle_end(*room);
     }
@@ -126,8 +148,10 @@ bool Shard::post() {
 }
 
 Shard::Posted Shard::post_batch(SenderRoom &room) {
-    if (operations_.window_ops() >= config_.window_ops || operations_.window_bytes() >= config_.window_bytes)
+    if (window_full())
         return Posted::kWindowFull;
+    if (share_full(room))
+        return Posted::kShareFull; // what comes back of it makes it ready again
     const auto copies = room.next_copies(context());
     if (!copies)
         return Posted::kNothingToDo;
@@ -163,6 +187,8 @@ Shard::Posted Shard::post_batch(SenderRoom &room) {
 
     operations_.add({room.handle().value, copies->receiver, accepted, bytes, copies->link});
     ++slot->in_flight;
+    ++room.window_ops;
+    room.window_bytes += bytes;
     if (!room.begun())
         begun_.push_back(room.handle().value);
     room.posted(copies->receiver, context());
@@ -171,6 +197,12 @@ Shard::Posted Shard::post_batch(SenderRoom &room) {
     counters_.segments.fetch_add(accepted, std::memory_order_relaxed);
     counters_.bytes.fetch_add(bytes, std::memory_order_relaxed);
     return Posted::kSome;
+}
+
+void Shard::reap_all() {
+    for (LaneSlot &slot : lanes_)
+        if (slot.in_flight != 0)
+            reap(slot);
 }
 
 void Shard::reap(LaneSlot &slot) {
@@ -182,6 +214,21 @@ void Shard::reap(LaneSlot &slot) {
             if (landed(completions[i]))
                 --slot.in_flight;
     } while (count == static_cast<int>(kCompletionsPerPoll));
+    if (count < 0)
+        lane_failed(slot, count);
+}
+
+// The rooms on it end. What they have in flight is in flight until the lane says otherwise, so it is polled on.
+void Shard::lane_failed(LaneSlot &slot, int code) {
+    const std::string said = take_plugin_sentence();
+    const std::string why = slot.transport->name() + ": " + (said.empty() ? status_text(code) : said);
+    counters_.lane_failures.fetch_add(1, std::memory_order_relaxed);
+    if (!std::exchange(slot.failed, true))
+        log(KVF_LOG_ERROR, "polling a lane of shard %u: %s", config_.index, why.c_str());
+    each_sender([&](SenderRoom &room) {
+        if (!room.ended() && room.uses(slot.transport.get()))
+            room.give_up({code, config_.rank, why}, context());
+    });
 }
 
 // False for a completion of nothing that is in flight.
@@ -191,11 +238,16 @@ bool Shard::landed(const kvf_completion &completion) {
         counters_.stray_completions.fetch_add(1, std::memory_order_relaxed);
         return false;
     }
+    const RoomHandle handle{operation->room};
     // The room is there: it is not quiesced while this operation is in flight.
-    if (SenderRoom *room = sender({operation->room})) {
-        room->landed(operation->receiver, completion.status, completion.message ? completion.message : "",
-                     completion.bytes, operation->segments, context());
-        settle(*room);
+    if (SenderRoom *room = sender(handle)) {
+        --room->window_ops;
+        room->window_bytes -= operation->bytes;
+        contained(handle, [&] {
+            room->landed(operation->receiver, completion.status, completion.message, completion.bytes,
+                         operation->segments, context());
+            settle(*room);
+        });
     }
     return true;
 }

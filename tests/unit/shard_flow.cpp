@@ -66,16 +66,19 @@ TEST_F(ShardFlowTest, no_more_bytes_are_in_flight_than_the_window_holds) {
     WorldSetup setup;
     setup.shard.window_bytes = 640;
     World world({"memory?slow=4"}, setup);
-    const Room room = begin(world, 7, 0, 16);
+    const Room rooms[] = {begin(world, 7, 0, 16), begin(world, 8, 16, 16)};
     const ShardCounters &counters = world.prefill().shard.counters();
     uint64_t most = 0;
     for (int turn = 0; turn < 400; ++turn) {
         world.run(0);
-        most = std::max(most, counters.bytes.load() - world.prefill().report(room.sender).bytes);
+        most = std::max(most, counters.bytes.load() - world.prefill().report(rooms[0].sender).bytes -
+                                  world.prefill().report(rooms[1].sender).bytes);
     }
     EXPECT_EQ(most, 640u);
-    expect_served(world, room);
-    close(world, room);
+    for (const Room &room : rooms) {
+        expect_served(world, room);
+        close(world, room);
+    }
 }
 
 TEST_F(ShardFlowTest, rooms_take_turns_within_the_window) {
@@ -90,6 +93,47 @@ TEST_F(ShardFlowTest, rooms_take_turns_within_the_window) {
     expect_served(world, small);
     close(world, large);
     close(world, small);
+}
+
+// Each has half of what the ones before it left, whoever came first and whether or not another was there then.
+TEST_F(ShardFlowTest, rooms_whose_operations_never_complete_leave_a_place_in_the_window) {
+    WorldSetup setup;
+    setup.shard.window_ops = 16;
+    World world({"fault+memory?never=1", "memory"}, setup);
+    std::vector<Room> stuck;
+    const uint64_t in_flight_then[] = {8, 12, 14};
+    for (uint32_t i = 0; i < 3; ++i) {
+        stuck.push_back(begin(world, 100 + i, i * 8, 8, 0));
+        world.run(2);
+        EXPECT_EQ(in_flight(world), in_flight_then[i]);
+    }
+    const Room other = begin(world, 7, 24, 8, 1);
+    world.run();
+    expect_served(world, other);
+    close(world, other);
+    for (const Room &room : stuck) {
+        EXPECT_EQ(world.prefill().state(room.sender), KVF_STATE_TRANSFERRING);
+        world.prefill().abort(room.sender);
+    }
+    world.run();
+    for (const Room &room : stuck)
+        close(world, room);
+}
+
+TEST_F(ShardFlowTest, a_room_whose_bytes_stay_in_flight_leaves_a_place_in_the_window) {
+    WorldSetup setup;
+    setup.shard.window_bytes = 1024;
+    World world({"fault+memory?never=1", "memory"}, setup);
+    const Room stuck = begin(world, 7, 0, 8, 0);
+    world.run(2);
+    EXPECT_EQ(in_flight(world), 2u); // of 256 bytes
+    const Room other = begin(world, 8, 24, 8, 1);
+    world.run();
+    expect_served(world, other);
+    close(world, other);
+    world.prefill().abort(stuck.sender);
+    world.run();
+    close(world, stuck);
 }
 
 // ------------------------------------------------------------------------------------------------------- stuck and
@@ -134,11 +178,11 @@ TEST_F(ShardFlowTest, a_full_transport_does_not_stop_the_rooms_of_others) {
 // Its writes can't be cancelled, so they are in flight for as long as they like.
 TEST_F(ShardFlowTest, a_room_that_failed_with_writes_stuck_in_flight_leaves_the_window_to_others) {
     WorldSetup setup;
-    setup.shard.window_ops = 2;
+    setup.shard.window_ops = 1;
     World world({"modest?slow=500", "memory"}, setup);
     const Room stuck = begin(world, 7, 0, 8, 0);
     world.run(0);
-    ASSERT_EQ(in_flight(world), 2u);
+    ASSERT_EQ(in_flight(world), 1u);
     const Room other = begin(world, 8, 0, 8, 1);
     world.run(2);
     EXPECT_EQ(world.prefill().state(other.sender), KVF_STATE_WAITING);
@@ -195,6 +239,36 @@ TEST_F(ShardFlowTest, a_post_that_the_transport_refuses_fails_the_room) {
     EXPECT_EQ(world.decode().code(room.receiver), KVF_ERR_UNREACHABLE);
     EXPECT_TRUE(world.prefill().quiesced(room.sender));
     close(world, room);
+}
+
+TEST_F(ShardFlowTest, what_a_plugin_returns_that_is_no_status_is_a_failure_of_the_transport) {
+    for (const char *broken : {"memory?post_result=7", "memory?status=7", "memory?status=65536"}) {
+        SCOPED_TRACE(broken);
+        World world({broken});
+        const Room room = begin(world, 7, 0, 2);
+        world.run();
+        EXPECT_EQ(world.prefill().code(room.sender), KVF_ERR_TRANSPORT);
+        EXPECT_EQ(world.decode().code(room.receiver), KVF_ERR_TRANSPORT);
+        EXPECT_TRUE(world.prefill().quiesced(room.sender));
+        close(world, room);
+    }
+}
+
+TEST_F(ShardFlowTest, a_lane_that_can_not_be_polled_fails_its_rooms_and_no_others) {
+    World world({"memory?poll_errors=3", "memory"});
+    const Room broken = begin(world, 7, 0, 8, 0);
+    const Room other = begin(world, 8, 8, 8, 1);
+    world.run();
+    expect_served(world, other);
+    EXPECT_EQ(world.prefill().code(broken.sender), KVF_ERR_SYSTEM);
+    EXPECT_EQ(world.prefill().message(broken.sender), "memory: the lane is broken");
+    EXPECT_EQ(world.decode(0).code(broken.receiver), KVF_ERR_SYSTEM);
+    EXPECT_EQ(world.prefill().shard.counters().lane_failures.load(), 3u);
+    // What was in flight came back as soon as the lane could be polled again.
+    EXPECT_TRUE(world.prefill().quiesced(broken.sender));
+    EXPECT_TRUE(world.decode(0).quiesced(broken.receiver));
+    close(world, broken);
+    close(world, other);
 }
 
 // --------------------------------------------------------------------------------------------------------------
@@ -316,6 +390,24 @@ TEST_F(ShardFenceTest, a_room_that_ends_stops_watching_its_fence) {
     EXPECT_EQ(world_.prefill().close(sender), KVF_OK);
     EXPECT_EQ(world_.decode().close(receiver), KVF_OK);
     world_.prefill().shard.fence_fired(sender, world_.prefill().now);
+}
+
+TEST_F(ShardFenceTest, a_fence_that_can_not_fire_fails_its_room_with_the_reason) {
+    const RoomHandle sender = world_.prefill().open_sender(7);
+    const RoomHandle receiver = world_.decode().open_receiver(7);
+    world_.decode().accept(receiver, {pages(kKv, {0})});
+    world_.prefill().send(sender, {pages(kKv, {0})}, {.fence = fence_});
+    world_.run();
+    world_.prefill().shard.fence_failed(sender, {KVF_ERR_INVALID, "broken"}, world_.prefill().now);
+    world_.prefill().advance();
+    EXPECT_TRUE(world_.prefill().fences.empty());
+    world_.run();
+    EXPECT_EQ(world_.prefill().code(sender), KVF_ERR_INVALID);
+    EXPECT_EQ(world_.prefill().message(sender), "room 7: a chunk's fence: broken");
+    EXPECT_EQ(world_.decode().code(receiver), KVF_ERR_INVALID);
+    EXPECT_EQ(world_.prefill().close(sender), KVF_OK);
+    EXPECT_EQ(world_.decode().close(receiver), KVF_OK);
+    world_.prefill().shard.fence_failed(sender, {KVF_ERR_INVALID, "broken"}, world_.prefill().now);
 }
 
 TEST_F(ShardFenceTest, a_first_chunk_whose_fence_never_fires_fails_by_its_deadline) {
