@@ -149,7 +149,8 @@ typedef struct kvf_engine_config {
     uint32_t transfer_ms;      /* deadline from then to the end [KVF_TRANSFER_MS, 300000] */
     uint32_t heartbeat_ms;     /* a silent peer is asked this often and lost after two misses
                                   [KVF_HEARTBEAT_MS, 5000] */
-    uint32_t max_unclaimed;    /* offers kept for rooms that prefill has not opened [KVF_MAX_UNCLAIMED, 65536] */
+    uint32_t max_unclaimed;    /* offers kept for rooms that prefill has not opened, and at most 64 MiB of them a
+                                  shard [KVF_MAX_UNCLAIMED, 65536] */
     uint32_t tp_rank, tp_size; /* this rank's place, as published to the bootstrap server; a size of 0 is 1 */
     uint32_t pp_rank, pp_size;
     uint32_t dp_rank, dp_size;
@@ -305,8 +306,9 @@ typedef struct kvf_index_list {
 
 /* Decode: says where the pages go; once, any time after the open (it is sent when the peer is ready). A group that
  * is not named receives nothing. Until the room is quiesced its pages belong to the library.
- * KVF_ERR_PAGE, KVF_ERR_GROUP, KVF_ERR_DUPLICATE (a group twice), KVF_ERR_STATE (a sender, or accepted before, or at
- * its end), KVF_ERR_AGAIN. */
+ * KVF_ERR_PAGE, KVF_ERR_GROUP, KVF_ERR_DUPLICATE (a group twice), KVF_ERR_INVALID (more than 256 lists, 2^24 pages in
+ * all, or 2,000,000 runs of neighbouring pages), KVF_ERR_STATE (a sender, or accepted before, or at its end),
+ * KVF_ERR_AGAIN. */
 KVF_API int kvf_room_accept(kvf_engine *engine, kvf_room room, const kvf_index_list *lists, size_t count,
                             size_t stride);
 

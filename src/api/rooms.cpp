@@ -127,7 +127,13 @@ int kvf_room_accept(kvf_engine *engine, kvf_room room, const kvf_index_list *lis
     return kvf::on_engine(engine, [&](kvf::Engine &known) -> Status {
         std::vector<kvf::PageList> read;
         Status status = read_lists(known, lists, count, stride, &read);
-        return status.ok() ? known.accept({room.value}, std::move(read)) : status;
+        if (!status.ok())
+            return status;
+        std::vector<kvf::PageRuns> runs;
+        runs.reserve(read.size());
+        for (const kvf::PageList &list : read)
+            runs.emplace_back(list.group, list.pages);
+        return known.accept({room.value}, std::move(runs));
     });
 }
 

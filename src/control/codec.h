@@ -8,8 +8,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace kvf {
+
+// Whether a room's pages fit into one OFFER, which no peer refuses for its size. KVF_ERR_INVALID.
+Status check_offer(const std::vector<PageRuns> &lists);
 
 // Makes frames, in one buffer that is used again.
 class Encoder {

@@ -40,6 +40,9 @@ void Control::on(SendOffer &&message) {
     news.kind = RoomNews::kFailed;
     news.drained = true; // it was never sent
     news.cause = {status.code(), static_cast<int32_t>(config_.rank), status.sentence()};
+    // Its sender waits for an offer that will not come.
+    counters_.add(ControlCounter::aborts_sent);
+    (void)send(connection->id, AbortMessage{message.room_id, message.room.value, false, news.cause, 0});
     to_room(message.room_id, NewsCame{message.link->id, message.room_id, message.room.value, std::move(news)});
 }
 

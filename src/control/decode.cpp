@@ -47,6 +47,14 @@ class Budget {
         return true;
     }
 
+    // Bytes of the frame that are copied otherwise.
+    bool take(size_t bytes) {
+        if (bytes > left_)
+            return false;
+        left_ -= bytes;
+        return true;
+    }
+
   private:
     size_t left_;
 };
@@ -208,27 +216,24 @@ Status read(const wire::Ready &from, Budget *budget, ReadyMessage *out) {
     return {};
 }
 
-Status read_pages(const wire::PageRuns &from, uint64_t *pages, PageList *out) {
-    out->group = from.group();
+Status read_pages(const wire::PageRuns &from, Budget *budget, uint64_t *pages, PageRuns *out) {
+    *out = PageRuns(from.group(), {});
     if (from.runs() == nullptr)
         return {};
-    uint64_t here = 0;
+    if (!budget->take(from.runs()->size() * sizeof(wire::Run)))
+        return bad(text("group %u has runs that are another's", from.group()));
     for (const wire::Run *run : *from.runs()) {
         if (run->count() == 0 || uint64_t{run->first()} + run->count() > kMostPageCount)
             return bad(text("group %u has a run of %u pages from %u", from.group(), run->count(), run->first()));
-        here += run->count();
-        if (here > kMostPages - *pages)
+        if (run->count() > kMostPages - *pages)
             return bad(text("more than %llu pages", static_cast<unsigned long long>(kMostPages)));
+        *pages += run->count();
+        out->append(run->first(), run->count());
     }
-    *pages += here;
-    out->pages.reserve(here);
-    for (const wire::Run *run : *from.runs())
-        for (uint32_t i = 0; i < run->count(); ++i)
-            out->pages.push_back(run->first() + i);
     return {};
 }
 
-Status read(const wire::Offer &from, Budget *, OfferMessage *out) {
+Status read(const wire::Offer &from, Budget *budget, OfferMessage *out) {
     out->room_id = from.room_id();
     out->receiver = from.receiver();
     out->prefix_tokens = from.prefix_tokens();
@@ -241,7 +246,7 @@ Status read(const wire::Offer &from, Budget *, OfferMessage *out) {
     for (const wire::PageRuns *runs : *from.groups()) {
         if (!seen.insert(runs->group()).second)
             return bad(text("group %u is there twice", runs->group()));
-        if (Status status = read_pages(*runs, &pages, &out->lists.emplace_back()); !status.ok())
+        if (Status status = read_pages(*runs, budget, &pages, &out->lists.emplace_back()); !status.ok())
             return status;
     }
     return {};

@@ -60,18 +60,6 @@ Offset<wire::TransportKeys> put_keys(FlatBufferBuilder &builder, const Transport
     return wire::CreateTransportKeys(builder, name, address, builder.CreateVector(blobs));
 }
 
-// Ends the run at hand or makes it longer.
-void append_page(std::vector<wire::Run> *runs, uint32_t page) {
-    if (!runs->empty()) {
-        wire::Run &last = runs->back();
-        if (page != 0 && last.first() + last.count() == page) {
-            last = wire::Run(last.first(), last.count() + 1);
-            return;
-        }
-    }
-    runs->emplace_back(page, 1);
-}
-
 wire::Progress progress(RoomNews::Kind kind) {
     switch (kind) {
         case RoomNews::kSuccess:
@@ -84,6 +72,26 @@ wire::Progress progress(RoomNews::Kind kind) {
 }
 
 } // namespace
+
+// A list takes its table, its vector's length and an entry in the vector of lists.
+static_assert(kMostRuns * sizeof(wire::Run) + kMostGroups * 64 + 256 <= kFrameBound);
+
+Status check_offer(const std::vector<PageRuns> &lists) {
+    uint64_t pages = 0, runs = 0;
+    for (const PageRuns &list : lists) {
+        pages += list.pages();
+        runs += list.runs().size();
+    }
+    if (lists.size() > kMostGroups)
+        return fail(KVF_ERR_INVALID, "%zu lists; expected at most %zu", lists.size(), kMostGroups);
+    if (pages > kMostPages)
+        return fail(KVF_ERR_INVALID, "%llu pages in all lists; expected at most %llu",
+                    static_cast<unsigned long long>(pages), static_cast<unsigned long long>(kMostPages));
+    if (runs > kMostRuns)
+        return fail(KVF_ERR_INVALID, "the pages of all lists are %llu runs of neighbours; expected at most %llu",
+                    static_cast<unsigned long long>(runs), static_cast<unsigned long long>(kMostRuns));
+    return {};
+}
 
 struct Encoder::Builder {
     FlatBufferBuilder flat{1024};
@@ -176,12 +184,12 @@ Status Encoder::encode(const OfferMessage &message, std::span<const uint8_t> *fr
     std::vector<wire::Run> &runs = builder_->runs;
     std::vector<Offset<wire::PageRuns>> groups;
     groups.reserve(message.lists.size());
-    for (const PageList &list : message.lists) {
+    for (const PageRuns &list : message.lists) {
         runs.clear();
-        for (const uint32_t page : list.pages)
-            append_page(&runs, page);
+        for (const PageRuns::Run &run : list.runs())
+            runs.emplace_back(run.first, run.count);
         const auto runs_at = flat.CreateVectorOfStructs(runs);
-        groups.push_back(wire::CreatePageRuns(flat, list.group, runs_at));
+        groups.push_back(wire::CreatePageRuns(flat, list.group(), runs_at));
     }
     const auto groups_at = flat.CreateVector(groups);
     const auto offer = wire::CreateOffer(flat, message.room_id, message.receiver, message.prefix_tokens, groups_at);

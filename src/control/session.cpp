@@ -5,7 +5,6 @@
 #include "base/log.h"
 
 #include <algorithm>
-#include <map>
 
 namespace kvf {
 namespace {
@@ -210,23 +209,6 @@ Status Session::admit(const WireMessage &message, uint64_t now) {
     const bool in_time = any_time ? state_ != State::hello : state_ == State::ready;
     if (!in_time || from_dialer != (side_ == Side::acceptor))
         return out_of_order(kMessageNames[message.index()]);
-    if (const auto *offer = std::get_if<OfferMessage>(&message))
-        return offer_fits(*offer);
-    return {};
-}
-
-Status Session::offer_fits(const OfferMessage &offer) const {
-    for (const PageList &list : offer.lists) {
-        const auto group = std::ranges::lower_bound(their_pages_, list.group, {}, &GroupPages::value_type::first);
-        if (group == their_pages_.end() || group->first != list.group)
-            return fail(KVF_ERR_PROTOCOL, "%s offered pages of group %u, which it has not registered",
-                        peer_name_.c_str(), list.group);
-        const auto beyond = std::ranges::find_if(list.pages, [&](uint32_t page) { return page >= group->second; });
-        if (beyond != list.pages.end() || list.pages.size() > group->second)
-            return fail(KVF_ERR_PROTOCOL, "%s offered page %u among %zu of group %u, which has %llu pages",
-                        peer_name_.c_str(), beyond != list.pages.end() ? *beyond : 0u, list.pages.size(), list.group,
-                        static_cast<unsigned long long>(group->second));
-    }
     return {};
 }
 

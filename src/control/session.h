@@ -13,7 +13,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace kvf {
@@ -76,8 +75,6 @@ class Session {
     uint32_t missed() const { return asked_ > 0 ? asked_ - 1 : 0; }
 
   private:
-    using GroupPages = std::vector<std::pair<uint32_t, uint64_t>>; // by group: pages of its smallest tensor
-
     Status on(HelloMessage &&hello);
     Status on(LayoutMessage &&told);
     Status on(RegionsMessage &&regions);
@@ -89,7 +86,6 @@ class Session {
     Status on(RoomMessage &&message);
 
     Status check_hello(const HelloMessage &hello) const;
-    Status offer_fits(const OfferMessage &offer) const;
     Status out_of_order(const char *message) const;
     void heard(uint64_t now);
 
@@ -130,7 +126,6 @@ class Session {
     uint64_t told_version_ = 0;           // of our layout, sent last
     std::optional<LayoutMessage> theirs_; // the peer's newest, or the paired one during the handshake
     std::optional<RegionsMessage> keys_;  // the peer's
-    GroupPages their_pages_;
 
     size_t candidate_ = 0; // acceptor: the next of paired_'s transports
     std::vector<Refusal> refusals_;

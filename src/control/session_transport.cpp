@@ -152,14 +152,6 @@ Status Session::on(ReadyMessage &&ready) {
 void Session::become_ready() {
     state_ = State::ready;
     refusals_.clear();
-    their_pages_.clear();
-    std::map<uint32_t, uint64_t> pages;
-    for (const Tensor &tensor : theirs_->layout.tensors) {
-        const auto [it, first] = pages.emplace(tensor.name.group, tensor.page_count);
-        if (!first)
-            it->second = std::min(it->second, tensor.page_count);
-    }
-    their_pages_.assign(pages.begin(), pages.end());
 }
 
 void Session::refuse(int code, std::string sentence) {

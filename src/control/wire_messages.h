@@ -26,6 +26,7 @@ constexpr size_t kMostTensors = 65536;           // so are regions
 constexpr size_t kMostTransports = 64;
 constexpr size_t kMostGroups = 256;                // of an offer
 constexpr uint64_t kMostPages = uint64_t{1} << 24; // of an offer
+constexpr uint64_t kMostRuns = 2'000'000;          // of neighbouring pages in an offer, as it is sent
 constexpr uint64_t kMostPageCount = uint64_t{1} << 32;
 
 using Bytes = std::vector<uint8_t>;
@@ -87,7 +88,7 @@ struct ReadyMessage {
 
 struct OfferMessage {
     uint64_t room_id = 0, receiver = 0, prefix_tokens = 0;
-    std::vector<PageList> lists;
+    std::vector<PageRuns> lists;
 };
 
 struct StatusMessage {

@@ -39,7 +39,7 @@ class Engine {
     Status open_sender(uint64_t room_id, const kvf_sender_options &options, RoomHandle *room);
     Status open_receiver(uint64_t room_id, const std::string &prefill, const kvf_receiver_options &options,
                          RoomHandle *room);
-    Status accept(RoomHandle room, std::vector<PageList> lists);
+    Status accept(RoomHandle room, std::vector<PageRuns> lists);
     Status send(RoomHandle room, std::unique_ptr<Chunk> chunk);
     Status abort(RoomHandle room, std::string reason);
     Status close(RoomHandle room);

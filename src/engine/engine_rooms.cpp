@@ -1,6 +1,7 @@
 // What callers do with rooms: checked against the room's word and what is registered, then a message to the shard.
 #include "base/clock.h"
 #include "base/status_text.h"
+#include "control/codec.h"
 #include "engine/engine.h"
 
 #include <poll.h>
@@ -81,8 +82,10 @@ Status Engine::open_receiver(uint64_t room_id, const std::string &prefill, const
     return {};
 }
 
-Status Engine::accept(RoomHandle room, std::vector<PageList> lists) {
+Status Engine::accept(RoomHandle room, std::vector<PageRuns> lists) {
     Status open = look_up_open(room, RoomRole::kReceiver, "accept pages");
+    if (open.ok())
+        open = check_offer(lists);
     if (!open.ok())
         return open;
     const uint64_t room_id = rooms_->room_id(room);

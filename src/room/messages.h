@@ -4,6 +4,7 @@
 
 #include "room/ids.h"
 #include "room/link.h"
+#include "room/page_runs.h"
 
 #include <cstdint>
 #include <functional>
@@ -21,11 +22,6 @@ struct Cause {
     int code = KVF_OK;
     int32_t rank = -1; // global rank that it came from, -1: not known
     std::string sentence;
-};
-
-struct PageList {
-    uint32_t group = 0;
-    std::vector<uint32_t> pages;
 };
 
 // ---------------------------------------------------------------------------------------- from callers to shards
@@ -60,7 +56,7 @@ struct OpenReceiver {
 
 struct Accept {
     RoomHandle room;
-    std::vector<PageList> lists;
+    std::vector<PageRuns> lists;
     uint64_t at_ns = 0;
 };
 
@@ -140,7 +136,7 @@ struct OfferCame {
     uint64_t room_id = 0;
     uint64_t receiver = 0; // the receiver's handle; a token here
     uint64_t prefix_tokens = 0;
-    std::vector<PageList> lists;
+    std::vector<PageRuns> lists;
 };
 
 // From the sender of a room to a receiver.
@@ -252,7 +248,7 @@ struct SendOffer {
     uint64_t room_id = 0;
     RoomHandle room;
     uint64_t prefix_tokens = 0;
-    std::vector<PageList> lists;
+    std::vector<PageRuns> lists;
 };
 
 struct SendNews {

@@ -34,7 +34,7 @@ class ReceiverRoom : public Room {
     const Target target_;
     std::string delay_; // why the peer is not found yet
     LinkRef link_;
-    std::vector<PageList> lists_;
+    std::vector<PageRuns> lists_;
     bool accepted_ = false;
     bool offered_ = false;  // the peer may write, until it says otherwise
     bool settling_ = false; // it was lost before it said so, and is asked again by control

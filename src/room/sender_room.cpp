@@ -21,6 +21,11 @@ size_t pages_of(const std::vector<PageList> &lists, uint32_t group) {
     return list ? list->pages.size() : 0;
 }
 
+uint64_t pages_of(const std::vector<PageRuns> &lists, uint32_t group) {
+    const auto found = std::ranges::find(lists, group, &PageRuns::group);
+    return found == lists.end() ? 0 : found->pages();
+}
+
 } // namespace
 
 Cause as_told(Cause cause) {
@@ -62,9 +67,11 @@ void SenderRoom::offer(OfferCame &&offer, const RoomContext &context) {
     receiver.routes = std::move(offer.routes);
     receiver.instance = receiver.link->instance;
     receiver.token = offer.receiver;
-    receiver.lists = std::move(offer.lists);
     receiver.name = receiver.link->name;
-    const Status fits = check_offer(receiver);
+    const Status fits = check_offer(receiver, offer.lists);
+    if (fits.ok())
+        for (const PageRuns &list : offer.lists)
+            receiver.lists.push_back(list.expand());
     if (receivers_.empty()) {
         report_.peer_instance = receiver.instance;
         report_.prefix_tokens = offer.prefix_tokens;
@@ -79,31 +86,36 @@ void SenderRoom::offer(OfferCame &&offer, const RoomContext &context) {
         enter(KVF_STATE_WAITING, later(context.now, deadlines_.waiting_ns), context);
 }
 
-Status SenderRoom::check_offer(const Receiver &receiver) const {
-    for (const PageList &list : receiver.lists) {
-        const GroupRoute *route = receiver.routes->find(list.group);
+Status SenderRoom::check_offer(const Receiver &receiver, const std::vector<PageRuns> &lists) const {
+    for (const PageRuns &list : lists) {
+        const GroupRoute *route = receiver.routes->find(list.group());
         if (!route)
             return fail(KVF_ERR_GROUP, "%s: %s offers pages of group %u, in which the engines have no tensor in common",
-                        called().c_str(), receiver.name.c_str(), list.group);
-        for (const uint32_t page : list.pages)
-            if (page >= route->remote_pages)
-                return fail(KVF_ERR_PAGE, "%s: %s offers page %u of group %u, of which it registered %llu pages",
-                            called().c_str(), receiver.name.c_str(), page, list.group,
-                            static_cast<unsigned long long>(route->remote_pages));
+                        called().c_str(), receiver.name.c_str(), list.group());
+        if (list.pages() != 0 && list.highest() >= route->remote_pages)
+            return fail(KVF_ERR_PAGE, "%s: %s offers page %u of group %u, of which it registered %llu pages",
+                        called().c_str(), receiver.name.c_str(), list.highest(), list.group(),
+                        static_cast<unsigned long long>(route->remote_pages));
     }
     if (receivers_.empty())
         return {};
     // Chunks go to all receivers alike, so all must have room for the same: looked at from both, as either may name
     // groups that the other does not.
     const Receiver &first = receivers_.front();
-    for (const auto *named : {&first.lists, &receiver.lists})
-        for (const PageList &list : *named) {
-            const size_t here = pages_of(receiver.lists, list.group);
-            const size_t there = pages_of(first.lists, list.group);
-            if (here != there)
-                return fail(KVF_ERR_LENGTH, "%s: %s offers %zu pages of group %u, %s offered %zu", called().c_str(),
-                            receiver.name.c_str(), here, list.group, first.name.c_str(), there);
-        }
+    const auto compare = [&](uint32_t group) {
+        const uint64_t here = pages_of(lists, group);
+        const uint64_t there = pages_of(first.lists, group);
+        return here == there ? Status()
+                             : fail(KVF_ERR_LENGTH, "%s: %s offers %llu pages of group %u, %s offered %llu",
+                                    called().c_str(), receiver.name.c_str(), static_cast<unsigned long long>(here),
+                                    group, first.name.c_str(), static_cast<unsigned long long>(there));
+    };
+    for (const PageRuns &list : lists)
+        if (Status same = compare(list.group()); !same.ok())
+            return same;
+    for (const PageList &list : first.lists)
+        if (Status same = compare(list.group); !same.ok())
+            return same;
     return {};
 }
 

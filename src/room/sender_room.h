@@ -84,7 +84,7 @@ class SenderRoom : public Room {
         std::vector<std::pair<uint32_t, uint32_t>> layers; // (layer, pages), sorted
     };
 
-    Status check_offer(const Receiver &receiver) const;
+    Status check_offer(const Receiver &receiver, const std::vector<PageRuns> &lists) const;
     void turn_away();
     void reject(const OfferCame &offer, Cause cause, const RoomContext &context) const;
     // True when the chunk at the front is planned; false when it waits for its fence, or the room failed over it.

@@ -15,7 +15,7 @@ constexpr uint64_t kLogPauseNs = 1000 * kNanosPerMilli;
 Shard::Shard(const ShardConfig &config, RoomTable &table)
     : config_(config),
       table_(table),
-      unclaimed_(config.max_unclaimed),
+      unclaimed_(config.max_unclaimed, config.max_unclaimed_bytes),
       early_ends_(config.max_early_ends),
       segments_(config.batch.segments) {}
 
@@ -243,8 +243,9 @@ void Shard::on(OfferCame &&message) {
         refuse(message, as_told(*closing_));
     } else if (auto early = early_ends_.answer(message.room_id, unclaimed_limit())) {
         refuse(message, std::move(*early));
-    } else if (auto oldest = unclaimed_.add(std::move(message), now_)) {
-        drop_unclaimed(std::move(*oldest));
+    } else {
+        for (Unclaimed::Entry &entry : unclaimed_.add(std::move(message), now_))
+            drop_unclaimed(std::move(entry));
     }
 }
 
@@ -286,8 +287,8 @@ void Shard::on(AbortCame &&message) {
     } else if (message.offered) {
         late();
     } else if (!early_ends_.answer(room_id, unclaimed_limit())) {
-        if (auto oldest = unclaimed_.add_abort(message, now_))
-            drop_unclaimed(std::move(*oldest));
+        for (Unclaimed::Entry &entry : unclaimed_.add_abort(message, now_))
+            drop_unclaimed(std::move(entry));
     }
     // Nothing of it is in flight: rooms that are gone were quiesced, and an unclaimed offer moves nothing.
     if (connection != 0)
@@ -324,8 +325,9 @@ void Shard::drop_unclaimed(Unclaimed::Entry &&entry) {
     if (entry.offer)
         refuse(*entry.offer,
                {KVF_ERR_UNCLAIMED, config_.rank,
-                text("room %llu was not opened on the prefill side; this shard keeps %zu offers for %llu ms at most",
-                     static_cast<unsigned long long>(entry.room_id), config_.max_unclaimed,
+                text("room %llu was not opened on the prefill side; this shard keeps %zu offers in %zu bytes for %llu "
+                     "ms at most",
+                     static_cast<unsigned long long>(entry.room_id), config_.max_unclaimed, config_.max_unclaimed_bytes,
                      static_cast<unsigned long long>(config_.unclaimed_ns / kNanosPerMilli))});
 }
 

@@ -27,6 +27,7 @@ struct ShardConfig {
     uint64_t window_bytes = 64 << 20;
     BatchLimits batch; // strided is decided by each transport
     size_t max_unclaimed = 65536;
+    size_t max_unclaimed_bytes = size_t{64} << 20;
     uint64_t unclaimed_ns = 0; // how long an offer waits for its room
     size_t max_early_ends = 4096;
 };

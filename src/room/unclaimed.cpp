@@ -4,8 +4,13 @@
 #include <tuple>
 
 namespace kvf {
+namespace {
 
-std::optional<Unclaimed::Entry> Unclaimed::add(OfferCame &&offer, uint64_t now) {
+constexpr size_t kBookkeeping = 256; // bytes of an entry's nodes in lists and maps, about
+
+} // namespace
+
+std::vector<Unclaimed::Entry> Unclaimed::add(OfferCame &&offer, uint64_t now) {
     Entry entry;
     entry.room_id = offer.room_id;
     entry.instance = offer.link->instance;
@@ -15,7 +20,7 @@ std::optional<Unclaimed::Entry> Unclaimed::add(OfferCame &&offer, uint64_t now) 
     return keep(std::move(entry));
 }
 
-std::optional<Unclaimed::Entry> Unclaimed::add_abort(const AbortCame &abort, uint64_t now) {
+std::vector<Unclaimed::Entry> Unclaimed::add_abort(const AbortCame &abort, uint64_t now) {
     Entry entry;
     entry.room_id = abort.room_id;
     entry.instance = abort.instance;
@@ -25,19 +30,46 @@ std::optional<Unclaimed::Entry> Unclaimed::add_abort(const AbortCame &abort, uin
     return keep(std::move(entry));
 }
 
-std::optional<Unclaimed::Entry> Unclaimed::keep(Entry &&entry) {
-    std::optional<Entry> oldest;
-    if (!entries_.empty() && entries_.size() >= most_)
-        oldest = take(entries_.begin());
+size_t Unclaimed::cost_of(const Entry &entry) const {
+    size_t bytes = sizeof(Entry) + kBookkeeping + entry.cause.sentence.capacity();
+    if (entry.offer)
+        for (const PageRuns &list : entry.offer->lists)
+            bytes += sizeof list + list.bytes();
+    return std::max(bytes, least_cost_);
+}
+
+// Its holder's part, and all of it, change by that.
+void Unclaimed::charge(Entries::iterator entry, size_t before, size_t after) {
+    Holder &holder = holders_[entry->instance];
+    by_cost_.erase({holder.cost, entry->instance});
+    holder.cost += after - before;
+    cost_ += after - before;
+    if (after == 0)
+        holder.entries.erase(entry->number);
+    else
+        holder.entries[entry->number] = entry;
+    if (holder.entries.empty())
+        holders_.erase(entry->instance);
+    else
+        by_cost_.emplace(holder.cost, entry->instance);
+}
+
+std::vector<Unclaimed::Entry> Unclaimed::keep(Entry &&entry) {
     entry.number = next_number_++;
     entries_.push_back(std::move(entry));
-    by_room_.emplace(entries_.back().room_id, std::prev(entries_.end()));
-    return oldest;
+    const auto kept = std::prev(entries_.end());
+    by_room_.emplace(kept->room_id, kept);
+    charge(kept, 0, cost_of(*kept));
+    std::vector<Entry> out;
+    while (cost_ > most_bytes_)
+        out.push_back(take(holders_.at(by_cost_.rbegin()->second).entries.begin()->second));
+    return out;
 }
 
 Unclaimed::Entry Unclaimed::take(Entries::iterator entry) {
     const auto [first, last] = by_room_.equal_range(entry->room_id);
     by_room_.erase(std::find_if(first, last, [&](const auto &named) { return named.second == entry; }));
+    charge(entry, cost_of(*entry), 0);
     Entry out = std::move(*entry);
     entries_.erase(entry);
     return out;
@@ -55,8 +87,10 @@ bool Unclaimed::retract(const AbortCame &abort) {
     const auto entry = find(abort);
     if (entry == entries_.end())
         return false;
+    const size_t before = cost_of(*entry);
     entry->offer.reset();
     entry->cause = abort.cause;
+    charge(entry, before, cost_of(*entry));
     return true;
 }
 

@@ -1,13 +1,17 @@
 // What receivers said of rooms that the prefill side has not opened (yet): offers, and that they gave up. Kept in the
-// order it came, up to a number and an age; also how sender rooms ended that receivers may still ask for.
+// order it came, up to a number, a size in bytes and an age; where it is too much, the instance that holds most gives
+// way. Also how sender rooms ended that receivers may still ask for.
 #pragma once
 
 #include "room/messages.h"
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace kvf {
@@ -25,11 +29,13 @@ class Unclaimed {
         bool lost = false; // it gave up with its connection, not by its own word
     };
 
-    explicit Unclaimed(size_t most) : most_(most) {}
+    // Keeps at most that many entries and bytes.
+    Unclaimed(size_t most, size_t most_bytes) : most_bytes_(most_bytes), least_cost_(most_bytes / most) {}
 
-    // Adds an offer; the oldest entry makes room for it where the number is reached, and is returned.
-    std::optional<Entry> add(OfferCame &&offer, uint64_t now);
-    std::optional<Entry> add_abort(const AbortCame &abort, uint64_t now);
+    // Adds an offer. Where it is too much, the oldest entries of those instances that hold most make room, and are
+    // returned; it may be among them.
+    std::vector<Entry> add(OfferCame &&offer, uint64_t now);
+    std::vector<Entry> add_abort(const AbortCame &abort, uint64_t now);
     // A receiver gives its offer up. False when there is none.
     bool retract(const AbortCame &abort);
     // The entries of a room, which are no longer kept: oldest first, and those of lost connections behind all others. A
@@ -45,14 +51,24 @@ class Unclaimed {
 
   private:
     using Entries = std::list<Entry>;
+    struct Holder {
+        size_t cost = 0;
+        std::map<uint64_t, Entries::iterator> entries; // by number
+    };
 
-    std::optional<Entry> keep(Entry &&entry);
+    size_t cost_of(const Entry &entry) const;
+    void charge(Entries::iterator entry, size_t before, size_t after);
+    std::vector<Entry> keep(Entry &&entry);
     Entry take(Entries::iterator entry);
     Entries::iterator find(const AbortCame &abort);
 
-    const size_t most_;
+    const size_t most_bytes_;
+    const size_t least_cost_; // of an entry in bytes, so that the bound in bytes is one in number too
+    size_t cost_ = 0;
     uint64_t next_number_ = 0;
-    Entries entries_; // oldest first
+    Entries entries_;                               // oldest first
+    std::unordered_map<uint64_t, Holder> holders_;  // by instance
+    std::set<std::pair<size_t, uint64_t>> by_cost_; // (cost, instance) of holders
     std::unordered_multimap<uint64_t, Entries::iterator> by_room_;
 };
 

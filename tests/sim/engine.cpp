@@ -315,7 +315,7 @@ int SimEngine::open_receiver(uint64_t room_id, const std::string &prefill, RoomH
     return opened.code();
 }
 
-int SimEngine::accept(RoomHandle room, std::vector<PageList> lists) {
+int SimEngine::accept(RoomHandle room, std::vector<PageRuns> lists) {
     RoomWord word;
     if (const int code = table_->load(room, &word); code != KVF_OK)
         return code;

@@ -58,7 +58,7 @@ class SimEngine final : public ControlPort, public std::enable_shared_from_this<
     // The API's calls.
     int open_sender(uint64_t room_id, uint32_t receivers, RoomHandle *room);
     int open_receiver(uint64_t room_id, const std::string &prefill, RoomHandle *room);
-    int accept(RoomHandle room, std::vector<PageList> lists);
+    int accept(RoomHandle room, std::vector<PageRuns> lists);
     int send(RoomHandle room, std::unique_ptr<Chunk> chunk);
     int abort(RoomHandle room);
     int close(RoomHandle room);

@@ -241,10 +241,10 @@ void Scenario::open_receiver(const JobRef &job, size_t index, int tries) {
 void Scenario::accept(const SeenRef &room, int tries) {
     if (room->gone || !room->engine->alive())
         return;
-    std::vector<PageList> lists;
+    std::vector<PageRuns> lists;
     for (uint32_t group = 0; group < 2; ++group)
         if (!room->pages[group].empty())
-            lists.push_back({group, room->pages[group]});
+            lists.emplace_back(group, room->pages[group]);
     const int code = room->engine->accept(room->handle, std::move(lists));
     if (code == KVF_ERR_AGAIN && tries < 1000)
         later(kMilli, [this, room, tries] { accept(room, tries + 1); });

@@ -18,7 +18,7 @@ TEST_F(Peers, rooms_messages_reach_the_other_side) {
     EXPECT_EQ(offer.receiver, 7u);
     EXPECT_EQ(offer.prefix_tokens, 16u);
     ASSERT_EQ(offer.lists.size(), 1u);
-    EXPECT_EQ(offer.lists[0].pages, (std::vector<uint32_t>{5, 6, 9}));
+    EXPECT_EQ(offer.lists[0], PageRuns(0, {5, 6, 9}));
     const GroupRoute *group = offer.routes->find(0);
     ASSERT_NE(group, nullptr);
     ASSERT_EQ(group->tensors.size(), 2u);
@@ -46,18 +46,24 @@ TEST_F(Peers, rooms_messages_reach_the_other_side) {
     EXPECT_EQ(abort.cause.sentence, "enough");
 }
 
-TEST_F(Peers, an_offer_that_does_not_fit_fails_its_room_alone) {
+TEST_F(Peers, an_offer_that_does_not_fit_fails_its_room_alone_on_both_sides) {
     equip();
     const LinkRef link = connect();
-    PageList list;
+    PageRuns list;
     for (uint32_t page = 0; page < 5'000'000; ++page)
-        list.pages.push_back(2 * page);
+        list.append(2 * page, 1);
     decode->control().handle(SendOffer{link, 42, RoomHandle{7}, 0, {list}});
     const auto news = decode->take<NewsCame>();
     EXPECT_EQ(news.news.kind, RoomNews::kFailed);
     EXPECT_TRUE(news.news.drained);
     EXPECT_EQ(news.news.cause.code, KVF_ERR_UNSUPPORTED);
     EXPECT_EQ(decode->counter(ControlCounter::open_connections), 1u);
+    net.settle();
+    const auto abort = prefill->take<AbortCame>();
+    EXPECT_EQ(abort.room_id, 42u);
+    EXPECT_EQ(abort.receiver, 7u);
+    EXPECT_FALSE(abort.offered);
+    EXPECT_EQ(abort.cause.sentence, news.news.cause.sentence);
 }
 
 TEST_F(Peers, a_forgotten_seek_is_told_to_a_peer_that_is_there) {

@@ -181,12 +181,20 @@ TEST_F(Protocol, the_sentence_says_who_sent_what_and_when) {
     };
     net.inject(*prefill, dialer_at(Step::layout), OfferMessage{1, 1, 0, {}});
     EXPECT_EQ(bye, "stranger (tcp://stranger) sent OFFER before both LAYOUTs");
-    net.inject(*prefill, dialer_at(Step::ready), OfferMessage{1, 1, 0, {{0, {99, 100}}}});
-    EXPECT_EQ(bye, "stranger (tcp://stranger) offered page 100 among 2 of group 0, which has 100 pages");
-    net.inject(*prefill, dialer_at(Step::ready), OfferMessage{1, 1, 0, {{5, {0}}}});
-    EXPECT_EQ(bye, "stranger (tcp://stranger) offered pages of group 5, which it has not registered");
     net.inject(*prefill, dialer_at(Step::layout), std::vector<uint8_t>{255, 255, 255, 255});
     EXPECT_EQ(bye, "stranger (tcp://stranger) sent a frame of 4294967295 bytes; 16 to 16777212 are allowed here");
+}
+
+// What a room offers is between its two sides: its sender looks at it.
+TEST_F(Protocol, an_offer_of_pages_that_are_not_there_costs_no_connection) {
+    equip();
+    const uint64_t id = dialer_at(Step::ready);
+    net.inject(*prefill, id, OfferMessage{1, 1, 0, {{0, {99, 100}}}});
+    net.inject(*prefill, id, OfferMessage{2, 2, 0, {{5, {0}}}});
+    net.inject(*prefill, id, OfferMessage{3, 3, 0, {{0, std::vector<uint32_t>(101, 7)}}});
+    EXPECT_EQ(prefill->counter(ControlCounter::open_connections), 1u);
+    for (const uint64_t room : {1, 2, 3})
+        EXPECT_EQ(prefill->take<OfferCame>().room_id, room);
 }
 
 TEST_F(Protocol, an_update_must_be_whole_and_newer) {

@@ -184,16 +184,16 @@ TEST_P(Threads, large_and_many_messages_arrive_in_order) {
     decode.equip(2);
     decode.thread->push(SeekPeer{RoomHandle{5}, 5, Target{prefill.thread->address(), 0, 0}});
     LinkRef link = decode.shards.wait<PeerFound>().link;
-    PageList list;
+    PageRuns list;
     for (uint32_t page = 0; page < 1000; page += 2)
-        list.pages.push_back(page); // runs of one: 4 KB a message
+        list.append(page, 1); // runs of one: 4 KB a message
     constexpr uint64_t kRooms = 1000;
     for (uint64_t room = 0; room < kRooms; ++room)
         decode.thread->push(SendOffer{link, room, RoomHandle{room}, 1, {list}});
     for (uint64_t room = 0; room < kRooms; ++room) {
         const auto offer = prefill.shards.wait<OfferCame>();
         ASSERT_EQ(offer.room_id, room);
-        ASSERT_EQ(offer.lists[0].pages, list.pages);
+        ASSERT_EQ(offer.lists[0], list);
     }
     link.reset();
 }

@@ -37,14 +37,29 @@ class UnclaimedTest : public testing::Test {
         return out;
     }
 
+    static OfferCame large(uint64_t room_id, const LinkRef &link, size_t bytes) {
+        OfferCame out = offer(room_id, room_id, link);
+        PageRuns &list = out.lists.emplace_back();
+        for (uint32_t page = 0; list.bytes() < bytes; page += 2)
+            list.append(page, 1);
+        return out;
+    }
+
+    static std::vector<uint64_t> rooms(const std::vector<Unclaimed::Entry> &entries) {
+        std::vector<uint64_t> out;
+        for (const Unclaimed::Entry &entry : entries)
+            out.push_back(entry.room_id);
+        return out;
+    }
+
     const LinkRef link_ = link_of(1);
-    Unclaimed unclaimed_{4};
+    Unclaimed unclaimed_{4, 4'000'000};
 };
 
 TEST_F(UnclaimedTest, a_rooms_entries_are_given_out_once_and_no_others) {
-    EXPECT_FALSE(unclaimed_.add(offer(7, 70, link_), 10));
-    EXPECT_FALSE(unclaimed_.add(offer(8, 80, link_), 11));
-    EXPECT_FALSE(unclaimed_.add_abort(abort(7, 71, 1), 12));
+    EXPECT_TRUE(unclaimed_.add(offer(7, 70, link_), 10).empty());
+    EXPECT_TRUE(unclaimed_.add(offer(8, 80, link_), 11).empty());
+    EXPECT_TRUE(unclaimed_.add_abort(abort(7, 71, 1), 12).empty());
     const auto entries = unclaimed_.claim(7);
     ASSERT_EQ(entries.size(), 2u);
     EXPECT_TRUE(entries[0].offer);
@@ -58,23 +73,68 @@ TEST_F(UnclaimedTest, a_rooms_entries_are_given_out_once_and_no_others) {
 
 TEST_F(UnclaimedTest, entries_are_given_out_in_the_order_they_came_also_those_of_one_moment) {
     for (uint64_t receiver = 1; receiver <= 4; ++receiver)
-        EXPECT_FALSE(unclaimed_.add(offer(7, receiver, link_), 10));
+        EXPECT_TRUE(unclaimed_.add(offer(7, receiver, link_), 10).empty());
     EXPECT_EQ(claimed(7), (std::vector<uint64_t>{1, 2, 3, 4}));
 }
 
 TEST_F(UnclaimedTest, the_oldest_makes_room_for_what_comes_beyond_the_cap) {
     for (uint64_t receiver = 1; receiver <= 4; ++receiver)
-        EXPECT_FALSE(unclaimed_.add(offer(receiver, receiver, link_), receiver));
+        EXPECT_TRUE(unclaimed_.add(offer(receiver, receiver, link_), receiver).empty());
     const auto first = unclaimed_.add(offer(5, 5, link_), 5);
-    ASSERT_TRUE(first);
-    EXPECT_EQ(first->receiver, 1u);
-    EXPECT_TRUE(first->offer);
+    ASSERT_EQ(first.size(), 1u);
+    EXPECT_EQ(first[0].receiver, 1u);
+    EXPECT_TRUE(first[0].offer);
     const auto second = unclaimed_.add_abort(abort(6, 6, 1), 6);
-    ASSERT_TRUE(second);
-    EXPECT_EQ(second->receiver, 2u);
+    ASSERT_EQ(second.size(), 1u);
+    EXPECT_EQ(second[0].receiver, 2u);
     EXPECT_EQ(unclaimed_.size(), 4u);
     EXPECT_TRUE(unclaimed_.claim(1).empty());
     EXPECT_EQ(unclaimed_.oldest_ns(), 3u);
+}
+
+TEST_F(UnclaimedTest, the_instance_that_holds_most_gives_way_and_no_other) {
+    const LinkRef flood = link_of(2);
+    EXPECT_TRUE(unclaimed_.add(offer(7, 70, link_), 1).empty());
+    for (uint64_t room = 11; room <= 13; ++room)
+        EXPECT_TRUE(unclaimed_.add(offer(room, room, flood), room).empty());
+    EXPECT_EQ(rooms(unclaimed_.add(offer(14, 14, flood), 14)), std::vector<uint64_t>{11});
+    EXPECT_EQ(rooms(unclaimed_.add_abort(abort(15, 15, 2), 15)), std::vector<uint64_t>{12});
+    EXPECT_EQ(rooms(unclaimed_.add(offer(8, 80, link_), 16)), std::vector<uint64_t>{13});
+    EXPECT_EQ(claimed(7), std::vector<uint64_t>{70});
+    EXPECT_EQ(claimed(8), std::vector<uint64_t>{80});
+    EXPECT_EQ(unclaimed_.size(), 2u);
+}
+
+// Vectors double: of 1 and of 2 MiB.
+TEST_F(UnclaimedTest, bytes_are_bounded_whatever_the_number) {
+    const LinkRef flood = link_of(2);
+    EXPECT_TRUE(unclaimed_.add(large(1, link_, 1'000'000), 1).empty());
+    EXPECT_TRUE(unclaimed_.add(large(2, flood, 2'000'000), 2).empty());
+    EXPECT_EQ(rooms(unclaimed_.add(large(3, flood, 1'000'000), 3)), std::vector<uint64_t>{2});
+    EXPECT_TRUE(unclaimed_.add(large(4, link_, 1'000'000), 4).empty());
+    // What is larger than all that there may be does not stay.
+    EXPECT_EQ(rooms(unclaimed_.add(large(5, flood, 4'000'000), 5)), (std::vector<uint64_t>{3, 5}));
+    EXPECT_EQ(unclaimed_.size(), 2u);
+}
+
+TEST_F(UnclaimedTest, what_goes_makes_room) {
+    for (uint64_t room = 1; room <= 20; ++room) {
+        EXPECT_TRUE(unclaimed_.add(large(room, link_, 2'000'000), room).empty());
+        if (room % 3 == 0)
+            unclaimed_.claim(room);
+        else if (room % 3 == 1)
+            unclaimed_.lost(link_);
+        else
+            unclaimed_.expired(room);
+    }
+    EXPECT_EQ(unclaimed_.size(), 0u);
+}
+
+TEST_F(UnclaimedTest, a_retracted_offer_gives_its_bytes_back) {
+    EXPECT_TRUE(unclaimed_.add(large(1, link_, 2'000'000), 1).empty());
+    EXPECT_TRUE(unclaimed_.retract(abort(1, 1, 1)));
+    EXPECT_TRUE(unclaimed_.add(large(2, link_, 2'000'000), 2).empty());
+    EXPECT_EQ(unclaimed_.size(), 2u);
 }
 
 TEST_F(UnclaimedTest, what_is_too_old_comes_out_oldest_first) {

@@ -53,7 +53,8 @@ TEST_F(ShardOfferTest, an_offer_that_nobody_claims_is_answered_when_it_is_too_ol
     world.pass(1);
     EXPECT_EQ(world.decode().code(receiver), KVF_ERR_UNCLAIMED);
     EXPECT_EQ(world.decode().message(receiver),
-              "room 7 was not opened on the prefill side; this shard keeps 16 offers for 15000 ms at most");
+              "room 7 was not opened on the prefill side; this shard keeps 16 offers in 67108864 bytes for "
+              "15000 ms at most");
     EXPECT_TRUE(world.decode().quiesced(receiver));
     EXPECT_EQ(world.prefill().shard.counters().unclaimed_dropped.load(), 1u);
     EXPECT_EQ(world.decode().close(receiver), KVF_OK);

@@ -142,7 +142,10 @@ void Side::accept(RoomHandle room, std::vector<PageList> lists) {
             accepted_[room.value].emplace(list.group, page);
             ever_accepted_.emplace(list.group, page);
         }
-    tell(Accept{room, std::move(lists), now});
+    std::vector<PageRuns> runs;
+    for (const PageList &list : lists)
+        runs.emplace_back(list.group, list.pages);
+    tell(Accept{room, std::move(runs), now});
 }
 
 void Side::send(RoomHandle room, std::vector<PageList> lists, const ChunkShape &shape) {

@@ -1,6 +1,7 @@
 // The codec: what is encoded comes back as it was, and nothing that a stranger sends does harm.
 #include "control/codec.h"
 
+#include "wire_generated.h"
 #include "wire_samples.h"
 
 #include <gtest/gtest.h>
@@ -109,26 +110,73 @@ TEST(WireCodec, layout_keeps_every_field_of_a_tensor) {
 TEST(WireCodec, pages_travel_as_runs_and_come_back_in_order) {
     const auto offer = std::get<OfferMessage>(round_trip(sample<OfferMessage>()));
     ASSERT_EQ(offer.lists.size(), 2u);
-    EXPECT_EQ(offer.lists[0].pages, (std::vector<uint32_t>{5, 6, 7, 1, 0, UINT32_MAX}));
-    EXPECT_TRUE(offer.lists[1].pages.empty());
+    EXPECT_EQ(offer.lists[0].expand().pages, (std::vector<uint32_t>{5, 6, 7, 1, 0, UINT32_MAX}));
+    EXPECT_EQ(offer.lists[0].highest(), UINT32_MAX);
+    EXPECT_EQ(offer.lists[1].pages(), 0u);
 
     OfferMessage long_one;
     long_one.lists.resize(1);
-    for (uint32_t page = 0; page < 100'000; ++page)
-        long_one.lists[0].pages.push_back(page);
+    long_one.lists[0].append(7, 100'000);
     EXPECT_LT(frame_of(long_one).size(), 200u);
-    EXPECT_EQ(std::get<OfferMessage>(round_trip(long_one)).lists[0].pages, long_one.lists[0].pages);
+    EXPECT_EQ(std::get<OfferMessage>(round_trip(long_one)).lists[0], long_one.lists[0]);
+}
+
+TEST(WireCodec, a_run_of_all_pages_there_may_be_takes_no_more_memory_than_a_short_one) {
+    OfferMessage offer;
+    offer.lists.resize(1);
+    offer.lists[0].append(0, static_cast<uint32_t>(kMostPages));
+    const auto read = std::get<OfferMessage>(round_trip(offer));
+    EXPECT_EQ(read.lists[0].pages(), kMostPages);
+    EXPECT_LE(read.lists[0].bytes(), 64u);
+}
+
+// 256 groups that all point at one vector of runs.
+TEST(WireCodec, runs_that_groups_share_are_refused) {
+    flatbuffers::FlatBufferBuilder flat;
+    const std::vector<wire::Run> runs(1000, wire::Run(7, 1));
+    const auto shared = flat.CreateVectorOfStructs(runs);
+    std::vector<flatbuffers::Offset<wire::PageRuns>> groups;
+    for (uint32_t group = 0; group < kMostGroups; ++group)
+        groups.push_back(wire::CreatePageRuns(flat, group, shared));
+    const auto offer = wire::CreateOffer(flat, 1, 1, 0, flat.CreateVector(groups));
+    flat.FinishSizePrefixed(wire::CreateFrame(flat, wire::Message::Offer, offer.Union()), wire::FrameIdentifier());
+    WireMessage out;
+    const Status status = decode({flat.GetBufferPointer(), flat.GetSize()}, &out);
+    EXPECT_EQ(status.code(), KVF_ERR_PROTOCOL);
+    EXPECT_NE(status.sentence().find("runs that are another's"), std::string::npos) << status.sentence();
+}
+
+TEST(WireCodec, an_offer_of_as_many_runs_as_may_be_accepted_can_be_encoded) {
+    OfferMessage offer;
+    for (uint32_t group = 0; group < kMostGroups; ++group) {
+        PageRuns &list = offer.lists.emplace_back(group, std::vector<uint32_t>{});
+        for (uint32_t run = 0; run < (group == 0 ? kMostRuns - kMostGroups + 1 : 1); ++run)
+            list.append(2 * run, 1);
+    }
+    EXPECT_TRUE(check_offer(offer.lists).ok());
+    Encoder encoder;
+    std::span<const uint8_t> frame;
+    EXPECT_TRUE(encoder.encode(offer, &frame).ok());
+
+    offer.lists[0].append(UINT32_MAX, 1);
+    EXPECT_EQ(check_offer(offer.lists).sentence(),
+              "the pages of all lists are 2000001 runs of neighbours; expected at most 2000000");
+    offer.lists.assign(kMostGroups + 1, PageRuns());
+    EXPECT_EQ(check_offer(offer.lists).sentence(), "257 lists; expected at most 256");
+    offer.lists.assign(1, PageRuns());
+    offer.lists[0].append(0, static_cast<uint32_t>(kMostPages) + 1);
+    EXPECT_EQ(check_offer(offer.lists).sentence(), "16777217 pages in all lists; expected at most 16777216");
 }
 
 TEST(WireCodec, an_offer_of_too_many_pages_is_refused) {
     OfferMessage offer;
     offer.lists.resize(2);
-    for (uint32_t page = 0; page < kMostPages / 2; ++page)
-        offer.lists[0].pages.push_back(page);
-    offer.lists[1] = {1, offer.lists[0].pages};
+    offer.lists[0].append(0, static_cast<uint32_t>(kMostPages / 2));
+    offer.lists[1] = PageRuns(1, {});
+    offer.lists[1].append(0, static_cast<uint32_t>(kMostPages / 2));
     WireMessage out;
     EXPECT_TRUE(decode(frame_of(offer), &out).ok());
-    offer.lists[1].pages.push_back(UINT32_MAX);
+    offer.lists[1].append(UINT32_MAX, 1);
     EXPECT_NE(refusal(offer).find("more than 16777216 pages"), std::string::npos);
 }
 
@@ -136,7 +184,7 @@ TEST(WireCodec, a_message_that_does_not_fit_is_not_encoded) {
     OfferMessage offer;
     offer.lists.resize(1);
     for (uint32_t page = 0; page < (kFrameBound / 4); ++page)
-        offer.lists[0].pages.push_back(2 * page);
+        offer.lists[0].append(2 * page, 1);
     Encoder encoder;
     std::span<const uint8_t> frame;
     EXPECT_EQ(encoder.encode(offer, &frame).code(), KVF_ERR_UNSUPPORTED);
@@ -271,8 +319,8 @@ TEST_P(Mutated, frames_never_do_harm) {
             continue;
         }
         if (const auto *offer = std::get_if<OfferMessage>(&out)) {
-            for (const PageList &list : offer->lists)
-                EXPECT_LE(list.pages.size(), kMostPages);
+            for (const PageRuns &list : offer->lists)
+                EXPECT_LE(list.pages(), kMostPages);
         }
     }
 }

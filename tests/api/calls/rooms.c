@@ -3,6 +3,7 @@
 #include "rig.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -204,6 +205,29 @@ static void lists_that_can_not_be_are_refused_and_nothing_moves(void **state) {
     pair_close(&it);
 }
 
+/* Padding: a page may be named more often than the group has pages. */
+static void a_list_may_be_longer_than_its_group_and_no_longer_than_an_offer(void **state) {
+    (void)state;
+    enum { PADDED = 200, TOO_MANY = (1 << 24) + 1 };
+    uint32_t *pages = calloc(TOO_MANY, sizeof *pages);
+    const kvf_index_list too_long = {0, TOO_MANY, pages};
+    pair it;
+    kvf_room sender, receiver;
+    pair_open(&it, NULL, NULL);
+    open_rooms(&it, 7, &sender, &receiver);
+    EXPECT_ERROR(kvf_room_accept(it.decode, receiver, &too_long, 1, sizeof too_long), KVF_ERR_INVALID,
+                 "16777217 pages in all lists; expected at most 16777216");
+    EXPECT_OK(accept_pages(it.decode, receiver, pages, PADDED));
+    EXPECT_OK(send_pages(it.prefill, sender, pages, PADDED, KVF_CHUNK_LAST));
+    EXPECT_END(it.decode, receiver, KVF_OK);
+    EXPECT_END(it.prefill, sender, KVF_OK);
+    expect_arrived(&it, pages, pages, 1);
+    EXPECT_OK(kvf_room_close(it.decode, receiver));
+    EXPECT_OK(kvf_room_close(it.prefill, sender));
+    pair_close(&it);
+    free(pages);
+}
+
 static void lists_of_another_length_than_offered_fail_both_sides(void **state) {
     (void)state;
     for (uint32_t sent = COUNT - 1; sent <= COUNT + 1; sent += 2) {
@@ -381,6 +405,7 @@ static void options_of_rooms_are_checked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_may_be_longer_than_its_group_and_no_longer_than_an_offer),
         cmocka_unit_test(a_room_carries_its_pages_and_no_others),
         cmocka_unit_test(states_come_in_their_order_and_reports_tell_the_story),
         cmocka_unit_test(groups_and_layers_go_their_own_ways),
