@@ -46,9 +46,13 @@ Control::~Control() {
 }
 
 void Control::end() {
-    releases_->close();
-    connections_.clear();
-    links_.clear();
+    std::vector<LinkRef> held; // the end of a link takes the lock that close holds
+    for (auto &[id, connection] : connections_)
+        held.push_back(std::move(connection.link));
+    releases_->close([this] {
+        connections_.clear();
+        links_.clear();
+    });
 }
 
 // -------------------------------------------------------------------------------------------------------- the engine
@@ -154,6 +158,7 @@ void Control::tick(uint64_t now) {
     if (!alarm_.rings(now_))
         return;
     tick_connections();
+    tick_gone();
     tick_places();
     tick_fences();
     finder_.tick(now_);

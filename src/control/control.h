@@ -26,6 +26,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace kvf {
@@ -84,11 +85,6 @@ class Control final : private Finder::Answers {
     const ControlCounters &counters() const { return counters_; }
 
   private:
-    struct OwedAbort {
-        uint64_t room_id = 0, receiver = 0;
-        Cause cause;
-    };
-
     // A control address that rooms want to reach: at most one connection, and those who wait for it.
     struct Place {
         std::string address;
@@ -99,7 +95,6 @@ class Control final : private Finder::Answers {
         std::string why; // the last failure
         Waiting waiting;
         Waiting settling;
-        std::vector<OwedAbort> owed; // of rooms that gave up before the peer could be told
     };
 
     // A room whose link was lost, until the engine behind it says that nothing of the room is in flight.
@@ -121,6 +116,7 @@ class Control final : private Finder::Answers {
         LinkRef link;                     // in state ready
         uint64_t explain_at = kNever;     // when to tell waiting rooms that it is tensors they wait for
         bool retiring = false;            // ends when its rooms have
+        uint64_t patient_until = 0;       // retiring: the other side has until then to end it
     };
 
     // A link that somebody may hold still.
@@ -174,6 +170,10 @@ class Control final : private Finder::Answers {
     void place_lost(Place &place, const Status &why);
     void refuse_at(Connection &connection, Seek &seek);
     void answer(Seek &seek, const LinkRef &link);
+    void drop(Seek &seek);
+    bool tell_gone(Connection &connection, Seek &seek);
+    void forget_gone(uint64_t room_id, const Target &target);
+    void tick_gone();
     Seek *waiter(uint64_t room);
 
     // Settles.
@@ -220,8 +220,9 @@ class Control final : private Finder::Answers {
     uint64_t next_connection_ = 1;
     std::map<std::string, Place, std::less<>> places_; // elements stay where they are
     Seeks seeks_;
-    std::unordered_map<uint64_t, Settle> settles_; // by the room's handle
-    std::map<uint64_t, LinkRecord> links_;         // by connection
+    std::map<std::pair<uint64_t, Target>, uint64_t> gone_; // handles of rooms that gave up before their sender heard
+    std::unordered_map<uint64_t, Settle> settles_;         // by the room's handle
+    std::map<uint64_t, LinkRecord> links_;                 // by connection
     std::shared_ptr<Releases> releases_;
     Finder finder_;
     Registration registration_;

@@ -10,8 +10,9 @@ namespace kvf {
 namespace {
 
 constexpr size_t kMostConnections = 4096;
-constexpr uint64_t kExplainAfter = 500 * kNanosPerMilli; // a LAYOUT that is just under way needs no explanation
-constexpr uint64_t kRetiringLooks = 10 * kNanosPerMilli; // how often an end is looked for that nobody announces
+constexpr uint64_t kExplainAfter = 500 * kNanosPerMilli;      // a LAYOUT that is just under way needs no explanation
+constexpr uint64_t kRetiringLooks = 10 * kNanosPerMilli;      // how often an end is looked for that nobody announces
+constexpr uint64_t kRetiringPatience = 2000 * kNanosPerMilli; // with a dialer that is to end an unused connection
 
 bool is_room_message(const WireMessage &message) {
     return std::holds_alternative<OfferMessage>(message) || std::holds_alternative<StatusMessage>(message) ||
@@ -96,6 +97,7 @@ void Control::received(uint64_t id, std::span<const uint8_t> bytes) {
     Connection *connection = find(id);
     if (connection == nullptr || !connection->session)
         return;
+    connection->session->heard(now_);
     try {
         receive(*connection, bytes);
     } catch (const std::bad_alloc &) {
@@ -137,7 +139,7 @@ Status Control::take_frame(Connection &connection, std::span<const uint8_t> fram
         return take_room_message(connection, std::move(message));
     *said_bye = std::holds_alternative<ByeMessage>(message);
     const Session::State before = connection.session->state();
-    Status status = connection.session->handle(std::move(message), now_);
+    Status status = connection.session->handle(std::move(message));
     if (!status.ok()) {
         if (status.code() == KVF_ERR_PROTOCOL && !*said_bye)
             counters_.add(ControlCounter::messages_out_of_order);
@@ -148,7 +150,7 @@ Status Control::take_frame(Connection &connection, std::span<const uint8_t> fram
 }
 
 Status Control::take_room_message(Connection &connection, WireMessage &&message) {
-    if (Status status = connection.session->admit(message, now_); !status.ok()) {
+    if (Status status = connection.session->admit(message); !status.ok()) {
         counters_.add(ControlCounter::messages_out_of_order);
         return status;
     }
@@ -191,14 +193,15 @@ void Control::after_step(Connection &connection, Session::State before) {
 // ------------------------------------------------------------------------------------------------------------- ending
 
 // No new rooms from here on. The dialer closes the connection when those that use it have ended; an acceptor asks the
-// dialer for that.
+// dialer for that, and does it itself for one that won't.
 void Control::retire(Connection &connection) {
     if (connection.retiring)
         return;
     connection.retiring = true;
     if (connection.session->side() == Session::Side::acceptor) {
         (void)send(connection.id, ByeMessage{true, {KVF_OK, static_cast<int32_t>(config_.rank), ""}});
-        return;
+        connection.patient_until = now_ + kRetiringPatience;
+        return alarm_.by(connection.patient_until);
     }
     alarm_.by(now_);
     to_all_shards(LinkRetired{connection.id});
@@ -209,8 +212,10 @@ void Control::retire(Connection &connection) {
 
 // A failure when nothing uses the retiring connection any more.
 Status Control::unused(const Connection &connection) {
-    if (connection.session->side() == Session::Side::acceptor)
+    if (now_ < connection.patient_until) {
+        alarm_.by(connection.patient_until);
         return {};
+    }
     // Ours is the only reference: only this thread could make more.
     if (!connection.link || connection.link.use_count() == 1)
         return fail(KVF_ERR_PEER_CLOSED, "%s uses another connection now", config_.name.c_str());

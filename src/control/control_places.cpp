@@ -9,7 +9,10 @@ namespace kvf {
 namespace {
 
 constexpr uint64_t kDialDeadline = 10'000 * kNanosPerMilli;
-constexpr size_t kMostOwed = 4096;
+
+// For rooms that are gone a peer is still sought so long, and for so many, to tell it.
+constexpr uint64_t kGoneKept = 30'000 * kNanosPerMilli;
+constexpr size_t kMostGone = 4096;
 
 // Trying again would change nothing.
 bool is_final(int code) {
@@ -27,13 +30,14 @@ void Control::on(SeekPeer &&message) {
     const uint64_t key = message.room.value;
     if (closing_)
         return to_room(message.room_id, PeerRefused{message.room, *closing_});
+    forget_gone(message.room_id, message.target);
     const std::string *address = finder_.known(message.target, message.room_id);
     if (address != nullptr) {
         const auto place = places_.find(*address);
         const Connection *connection = place != places_.end() ? find(place->second.connection) : nullptr;
         if (connection != nullptr && connection->link)
-            return to_room(message.room_id,
-                           PeerFound{message.room, connection->link, finder_.same_for_all(message.target)});
+            return to_room(message.room_id, PeerFound{message.room, connection->link,
+                                                      finder_.same_for_all(message.target), message.room_id});
     }
     const auto [it, fresh] = seeks_.try_emplace(key);
     if (!fresh)
@@ -50,18 +54,54 @@ void Control::on(ForgetPeer &&message) {
     const auto it = seeks_.find(message.room.value);
     if (it == seeks_.end())
         return;
-    const Seek &seek = it->second;
+    Seek &seek = it->second;
+    if (!message.told || closing_ || gone_.size() >= kMostGone)
+        return drop(seek);
+    seek.gone = std::move(message.cause);
+    seek.gone_until = now_ + kGoneKept;
+    alarm_.by(seek.gone_until);
+    gone_[{seek.room_id, seek.target}] = seek.room.value;
+    const auto place = seek.address != nullptr ? places_.find(*seek.address) : places_.end();
+    if (place != places_.end())
+        if (Connection *connection = find(place->second.connection))
+            (void)tell_gone(*connection, seek);
+}
+
+// ---------------------------------------------------------------------------------------------- rooms that are gone
+
+void Control::drop(Seek &seek) {
     if (seek.where != nullptr)
-        seek.where->erase(message.room.value);
-    if (message.told && seek.address != nullptr) {
-        Place &place = places_.find(*seek.address)->second;
-        const Connection *connection = find(place.connection);
-        if (connection != nullptr && connection->session && connection->session->greeted())
-            (void)send(connection->id, AbortMessage{seek.room_id, seek.room.value, false, message.cause, 0});
-        else if (connection != nullptr && place.owed.size() < kMostOwed)
-            place.owed.push_back({seek.room_id, seek.room.value, std::move(message.cause)});
+        seek.where->erase(seek.room.value);
+    if (seek.gone)
+        gone_.erase({seek.room_id, seek.target});
+    seeks_.erase(seek.room.value);
+}
+
+// Tells the sender of a room that is gone, on whatever connection its engine has said HELLO on.
+bool Control::tell_gone(Connection &connection, Seek &seek) {
+    if (!seek.gone || !connection.session || !connection.session->greeted())
+        return false;
+    counters_.add(ControlCounter::aborts_sent);
+    (void)send(connection.id, AbortMessage{seek.room_id, seek.room.value, false, std::move(*seek.gone), 0});
+    drop(seek);
+    return true;
+}
+
+// The id is in use again: what is still to be told of it would be taken for the new room's.
+void Control::forget_gone(uint64_t room_id, const Target &target) {
+    const auto it = gone_.find({room_id, target});
+    if (it != gone_.end())
+        drop(seeks_.find(it->second)->second);
+}
+
+void Control::tick_gone() {
+    for (auto it = gone_.begin(); it != gone_.end();) {
+        Seek &seek = seeks_.find((it++)->second)->second;
+        if (seek.gone_until <= now_)
+            drop(seek);
+        else
+            alarm_.by(seek.gone_until);
     }
-    seeks_.erase(it);
 }
 
 // ----------------------------------------------------------------------------------------------------------- answers
@@ -71,24 +111,21 @@ void Control::found(Seek &seek, const std::string &address) {
 }
 
 void Control::delayed(Seek &seek, const std::string &why) {
-    if (seek.told == why)
+    if (seek.gone || seek.told == why)
         return;
     seek.told = why;
     to_room(seek.room_id, PeerDelayed{seek.room, why});
 }
 
 void Control::refused(Seek &seek, Cause cause) {
-    to_room(seek.room_id, PeerRefused{seek.room, std::move(cause)});
-    if (seek.where != nullptr)
-        seek.where->erase(seek.room.value);
-    seeks_.erase(seek.room.value);
+    if (!seek.gone)
+        to_room(seek.room_id, PeerRefused{seek.room, std::move(cause)});
+    drop(seek);
 }
 
 void Control::answer(Seek &seek, const LinkRef &link) {
-    to_room(seek.room_id, PeerFound{seek.room, link, finder_.same_for_all(seek.target)});
-    if (seek.where != nullptr)
-        seek.where->erase(seek.room.value);
-    seeks_.erase(seek.room.value);
+    to_room(seek.room_id, PeerFound{seek.room, link, finder_.same_for_all(seek.target), seek.room_id});
+    drop(seek);
 }
 
 // The room's sender at the peer is told too, so that both sides' rooms fail for the same reason.
@@ -109,6 +146,8 @@ Control::Place &Control::place_of(const std::string &address) {
 
 void Control::join(Place &place, Seek &seek) {
     Connection *connection = find(place.connection);
+    if (connection != nullptr && tell_gone(*connection, seek))
+        return;
     if (connection != nullptr && connection->link)
         return answer(seek, connection->link);
     if (connection != nullptr && connection->session && connection->session->state() == Session::State::refused) {
@@ -160,8 +199,10 @@ void Control::delay(Place &place, const std::string &why) {
 void Control::greeted(Connection &connection) {
     if (connection.place == nullptr)
         return;
-    for (OwedAbort &owed : std::exchange(connection.place->owed, {}))
-        (void)send(connection.id, AbortMessage{owed.room_id, owed.receiver, false, std::move(owed.cause), 0});
+    if (!gone_.empty())
+        for (const uint64_t room : Waiting(connection.place->waiting))
+            if (Seek *seek = waiter(room))
+                (void)tell_gone(connection, *seek);
     settle_on(connection);
 }
 
@@ -189,7 +230,6 @@ void Control::place_refused(Connection &connection) {
 // Its connection is gone, or is not for new rooms any more.
 void Control::place_lost(Place &place, const Status &why) {
     place.connection = 0;
-    place.owed.clear();
     finder_.forget(place.address);
     alarm_.by(now_);
     if (is_final(why.code())) {

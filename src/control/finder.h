@@ -32,6 +32,8 @@ struct Seek {
     Waiting *where = nullptr;             // what it waits in; null: nothing
     const std::string *address = nullptr; // of the place that it waits at; null: it is not found yet
     std::string told;                     // why it waits, as its room was told last
+    std::optional<Cause> gone;            // the room gave up for this; only its sender is to be told of it still
+    uint64_t gone_until = kNever;         // and not after that
 };
 
 // By the room's handle. Elements stay where they are.

@@ -41,11 +41,14 @@ class Releases : public std::enable_shared_from_this<Releases> {
         }
     }
 
-    // On the control thread; from here on neither the port nor released is used.
-    void close() {
+    // On the control thread; from here on neither the port nor released is used. clear ends the peers that control
+    // holds itself, while no other thread ends one.
+    template <typename Clear>
+    void close(Clear clear) {
         const std::lock_guard<std::mutex> guard(mutex_);
         port_ = nullptr;
         ended_.clear();
+        clear();
     }
 
   private:

@@ -50,8 +50,7 @@ Status Session::start() {
     return send_(self_);
 }
 
-Status Session::handle(WireMessage &&message, uint64_t now) {
-    heard(now);
+Status Session::handle(WireMessage &&message) {
     return std::visit([this](auto &&it) { return on(std::forward<decltype(it)>(it)); }, std::move(message));
 }
 
@@ -201,8 +200,7 @@ Status Session::tell_update() {
 
 // --------------------------------------------------------------------------------------------------- room messages
 
-Status Session::admit(const WireMessage &message, uint64_t now) {
-    heard(now);
+Status Session::admit(const WireMessage &message) {
     const bool abort = std::holds_alternative<AbortMessage>(message);
     const bool from_dialer = abort || std::holds_alternative<OfferMessage>(message);
     const bool any_time = abort || std::holds_alternative<DrainedMessage>(message);

@@ -41,10 +41,13 @@ class Session {
 
     // One message that is not a room's. A failure ends the connection: KVF_ERR_PROTOCOL, KVF_ERR_UNSUPPORTED and
     // KVF_ERR_INVALID (the two can't work together), or what the peer's BYE says.
-    Status handle(WireMessage &&message, uint64_t now);
+    Status handle(WireMessage &&message);
 
     // Whether a room's message may come now. KVF_ERR_PROTOCOL.
-    Status admit(const WireMessage &message, uint64_t now);
+    Status admit(const WireMessage &message);
+
+    // Bytes came from the peer, be they a whole message or not.
+    void heard(uint64_t now);
 
     // What this engine shows has changed.
     Status exports_changed(ExportsRef exports);
@@ -87,7 +90,6 @@ class Session {
 
     Status check_hello(const HelloMessage &hello) const;
     Status out_of_order(const char *message) const;
-    void heard(uint64_t now);
 
     Status send_layout();
     Status pair_layouts();

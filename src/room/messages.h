@@ -111,6 +111,7 @@ struct PeerFound {
     RoomHandle room;
     LinkRef link;
     bool for_target = false; // and that of every room with the same target, until LinkRetired or LinkLost
+    uint64_t room_id = 0;
 };
 
 // To every shard: no new rooms on this link.
@@ -234,8 +235,8 @@ struct SettleRoom {
     Cause cause;
 };
 
-// The room does not wait for SeekPeer's or SettleRoom's answer any more. Where the peer is connected it is told
-// (AbortCame there), if told says so.
+// The room does not wait for SeekPeer's or SettleRoom's answer any more. Its peer is told (AbortCame there) as soon as
+// it is found, if told says so. A PeerFound that has gone out before is the shard's to answer.
 struct ForgetPeer {
     RoomHandle room;
     uint64_t room_id = 0;

@@ -196,7 +196,13 @@ void Shard::fence_failed(RoomHandle handle, const Status &why, uint64_t now) noe
 // -------------------------------------------------------------------------------------------------- what peers say
 
 void Shard::on(PeerFound &&message) {
-    if (ReceiverRoom *room = receiver(message.room)) {
+    ReceiverRoom *const room = receiver(message.room);
+    if (!room || room->ended()) {
+        // It gave up meanwhile, and control has nobody to tell of it any more.
+        const Cause cause =
+            room ? room->cause() : Cause{KVF_ERR_ABORTED, config_.rank, "closed before its peer was found"};
+        output_.control.emplace_back(SendAbort{std::move(message.link), message.room_id, message.room, false, cause});
+    } else {
         if (message.for_target) {
             // Callers who name ever new targets cost themselves the short cut, not memory.
             if (known_.size() >= kMostKnown)

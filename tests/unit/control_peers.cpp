@@ -90,6 +90,79 @@ TEST_F(Peers, a_seek_forgotten_while_dialing_is_told_once_the_peer_is_there) {
     EXPECT_EQ(prefill->take<AbortCame>().cause.sentence, "enough");
 }
 
+// ------------------------------------------------------------------------- rooms that gave up before they had a peer
+
+const Cause kEnough{KVF_ERR_ABORTED, 2, "enough"};
+
+TEST_F(Peers, a_room_that_gave_up_between_two_dials_is_told_at_the_next) {
+    prefill = nullptr;
+    decode->load("fake");
+    decode->set_tensors({plain_tensor(0, 0, 10)});
+    decode->seek(1, "tcp://10.0.0.1:1000");
+    net.settle();
+    ASSERT_EQ(decode->counter(ControlCounter::connections_failed), 1u);
+    decode->control().handle(ForgetPeer{RoomHandle{1}, 1, kEnough});
+    prefill = std::make_unique<Node>(net, prefill_config(1), "tcp://10.0.0.1:1000");
+    net.advance_ms(3000);
+    const auto abort = prefill->take<AbortCame>();
+    EXPECT_EQ(abort.room_id, 1u);
+    EXPECT_EQ(abort.receiver, 1u);
+    EXPECT_FALSE(abort.offered);
+    EXPECT_EQ(abort.cause.sentence, "enough");
+    EXPECT_EQ(decode->counter(ControlCounter::open_seeks), 0u);
+    EXPECT_EQ(prefill->count<AbortCame>(), 0u);
+}
+
+TEST_F(Peers, a_room_that_gave_up_is_not_dialed_for_without_end) {
+    prefill = nullptr;
+    decode->seek(1, "tcp://10.0.0.1:1000");
+    net.settle();
+    decode->control().handle(ForgetPeer{RoomHandle{1}, 1, kEnough});
+    net.advance_ms(29'000);
+    EXPECT_EQ(decode->counter(ControlCounter::open_seeks), 1u);
+    net.advance_ms(4'000);
+    EXPECT_EQ(decode->counter(ControlCounter::open_seeks), 0u);
+    const uint64_t dialed = decode->counter(ControlCounter::connections_dialed);
+    net.advance_ms(10'000);
+    EXPECT_EQ(decode->counter(ControlCounter::connections_dialed), dialed);
+    EXPECT_EQ(decode->count<PeerRefused>(), 0u);
+}
+
+// The abort would be taken for the new room's.
+TEST_F(Peers, a_room_that_gave_up_is_not_told_of_once_its_id_is_in_use_again) {
+    prefill = nullptr;
+    decode->load("fake");
+    decode->set_tensors({plain_tensor(0, 0, 10)});
+    decode->seek(1, "tcp://10.0.0.1:1000");
+    net.settle();
+    decode->control().handle(ForgetPeer{RoomHandle{1}, 1, kEnough});
+    decode->control().handle(SeekPeer{RoomHandle{2}, 1, Target{"tcp://10.0.0.1:1000", KVF_DP_BY_ROOM, 0}});
+    prefill = std::make_unique<Node>(net, prefill_config(1), "tcp://10.0.0.1:1000");
+    prefill->load("fake");
+    prefill->set_tensors({plain_tensor(0, 0, 10)});
+    net.advance_ms(3000);
+    EXPECT_EQ(decode->take<PeerFound>().room.value, 2u);
+    EXPECT_EQ(prefill->count<AbortCame>(), 0u);
+}
+
+TEST_F(Peers, rooms_that_gave_up_are_bounded_in_number) {
+    prefill = nullptr;
+    for (uint64_t room = 1; room <= 5000; ++room) {
+        decode->seek(room, "tcp://10.0.0.1:1000");
+        decode->control().handle(ForgetPeer{RoomHandle{room}, room, kEnough});
+    }
+    EXPECT_EQ(decode->counter(ControlCounter::open_seeks), 4096u);
+}
+
+TEST_F(Peers, the_answer_to_a_room_names_it) {
+    equip();
+    decode->control().handle(SeekPeer{RoomHandle{9}, 5, Target{prefill->address(), KVF_DP_BY_ROOM, 0}});
+    net.settle();
+    EXPECT_EQ(decode->take<PeerFound>().room_id, 5u);
+    decode->control().handle(SeekPeer{RoomHandle{10}, 6, Target{prefill->address(), KVF_DP_BY_ROOM, 0}});
+    EXPECT_EQ(decode->take<PeerFound>().room_id, 6u);
+}
+
 // ---------------------------------------------------------------------------------------------------------- their end
 
 class DiesAfter : public ControlTest, public testing::WithParamInterface<int> {};
@@ -121,6 +194,25 @@ TEST_P(DiesAfter, that_many_messages_and_the_room_finds_it_all_the_same) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Messages, DiesAfter, testing::Range(0, 9));
+
+// A frame that takes longer than a peer may be silent.
+TEST_F(Peers, part_of_a_frame_is_a_sign_of_life) {
+    equip();
+    const uint64_t id = net.strange_connection(*prefill);
+    HelloMessage hello;
+    hello.instance = 99;
+    hello.role = KVF_ROLE_DECODE;
+    net.inject(*prefill, id, hello);
+    std::vector<uint8_t> frame(1000);
+    frame[1] = 0x10; // 4096 bytes are to come
+    for (int i = 0; i < 10; ++i) {
+        net.inject(*prefill, id, std::vector<uint8_t>(frame.begin(), frame.begin() + (i == 0 ? 4 : 1)));
+        net.advance_ms(9'000);
+        ASSERT_EQ(prefill->counter(ControlCounter::open_connections), 1u) << i;
+    }
+    net.advance_ms(20'000);
+    EXPECT_EQ(prefill->counter(ControlCounter::open_connections), 0u);
+}
 
 TEST_F(Peers, a_lost_connection_is_told_to_every_shard_and_then_fenced) {
     equip();
@@ -410,10 +502,23 @@ TEST_F(Bootstrapped, nobody_asks_when_nobody_waits) {
     net.bootstraps[kServer].status = fail(KVF_ERR_BOOTSTRAP, "away");
     decode->seek(1, kServer);
     net.settle();
-    decode->control().handle(ForgetPeer{RoomHandle{1}, 1, {}});
+    decode->control().handle(ForgetPeer{RoomHandle{1}, 1, {}, false});
     const int asked = decode->topologies;
     net.advance_ms(10'000);
     EXPECT_EQ(decode->topologies, asked);
+}
+
+TEST_F(Bootstrapped, a_room_that_gave_up_before_the_server_answered_is_told) {
+    equip();
+    net.settle();
+    net.bootstraps[kServer].status = fail(KVF_ERR_BOOTSTRAP, "away");
+    decode->seek(1, kServer);
+    net.settle();
+    decode->control().handle(ForgetPeer{RoomHandle{1}, 1, {KVF_ERR_ABORTED, 2, "enough"}});
+    net.bootstraps[kServer].status = {};
+    net.advance_ms(3000);
+    EXPECT_EQ(prefill->take<AbortCame>().cause.sentence, "enough");
+    EXPECT_EQ(decode->count<PeerFound>(), 0u);
 }
 
 TEST_F(Bootstrapped, a_prefill_side_of_another_size_is_refused_with_both_sizes) {

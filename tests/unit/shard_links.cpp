@@ -325,17 +325,34 @@ TEST_F(ShardLinkTest, a_peer_that_does_not_fit_fails_the_room_with_the_reason) {
     EXPECT_EQ(world.decode().close(receiver), KVF_OK);
 }
 
-TEST_F(ShardLinkTest, a_peer_found_for_a_room_at_its_end_is_let_go) {
-    World world;
-    world.findable = false;
-    const RoomHandle receiver = world.decode().open_receiver(7);
-    world.run();
-    world.decode().abort(receiver);
-    world.decode().tell(PeerFound{receiver, world.link_at_decode()});
-    world.run();
-    EXPECT_EQ(world.decode().code(receiver), KVF_ERR_ABORTED);
-    EXPECT_EQ(world.decode().close(receiver), KVF_OK);
-    world.pass(15 * kSecond);
+// Control has nobody to tell of it any more once it has answered.
+TEST_F(ShardLinkTest, a_peer_found_for_a_room_at_its_end_is_told_so) {
+    for (const bool closed : {false, true}) {
+        SCOPED_TRACE(closed);
+        World world;
+        world.findable = false;
+        const RoomHandle receiver = world.decode().open_receiver(7);
+        world.run();
+        world.decode().abort(receiver);
+        world.decode().said.clear();
+        if (closed) {
+            EXPECT_EQ(world.decode().close(receiver), KVF_OK);
+        }
+        world.decode().tell(PeerFound{receiver, world.link_at_decode(), true, 7});
+        ASSERT_EQ(world.decode().said.size(), 1u);
+        const auto &abort = std::get<SendAbort>(world.decode().said[0]);
+        EXPECT_EQ(abort.link, world.link_at_decode());
+        EXPECT_EQ(abort.room_id, 7u);
+        EXPECT_EQ(abort.room, receiver);
+        EXPECT_FALSE(abort.offered);
+        EXPECT_EQ(abort.cause.code, KVF_ERR_ABORTED);
+        EXPECT_EQ(abort.cause.sentence, closed ? "closed before its peer was found" : "cancelled");
+        world.run();
+        if (!closed) {
+            EXPECT_EQ(world.decode().close(receiver), KVF_OK);
+        }
+        world.pass(15 * kSecond);
+    }
 }
 
 // ------------------------------------------------------------------------------------------------------------
