@@ -87,11 +87,16 @@ bool Unclaimed::retract(const AbortCame &abort) {
     const auto entry = find(abort);
     if (entry == entries_.end())
         return false;
+    give_up(entry, abort.cause);
+    return true;
+}
+
+// Its pages are kept no longer.
+void Unclaimed::give_up(Entries::iterator entry, const Cause &cause) {
     const size_t before = cost_of(*entry);
     entry->offer.reset();
-    entry->cause = abort.cause;
+    entry->cause = cause;
     charge(entry, before, cost_of(*entry));
-    return true;
 }
 
 std::vector<Unclaimed::Entry> Unclaimed::claim(uint64_t room_id) {
@@ -108,12 +113,11 @@ std::vector<Unclaimed::Entry> Unclaimed::claim(uint64_t room_id) {
 }
 
 void Unclaimed::lost(const LinkRef &link, const Cause &cause) {
-    for (Entry &entry : entries_) {
-        if (!entry.offer || entry.offer->link != link)
+    for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+        if (!entry->offer || entry->offer->link != link)
             continue;
-        entry.offer.reset();
-        entry.cause = cause;
-        entry.lost = true;
+        give_up(entry, cause);
+        entry->lost = true;
     }
 }
 

@@ -60,6 +60,7 @@ class Unclaimed {
     void charge(Entries::iterator entry, size_t before, size_t after);
     std::vector<Entry> keep(Entry &&entry);
     Entry take(Entries::iterator entry);
+    void give_up(Entries::iterator entry, const Cause &cause);
     Entries::iterator find(const AbortCame &abort);
 
     const size_t most_bytes_;
