@@ -102,6 +102,7 @@ void kvf_lane::copy(kvf_peer &peer, uint32_t op, const kvf_segment *segments, ui
             by_map += completion.bytes() - before;
         }
     }
+    shm::finish_mapped();
     run_batch(peer, op, completion);
     // A copy into the memory of a dead process succeeds, but nobody reads it.
     if (completion.ok() && !peer.alive())

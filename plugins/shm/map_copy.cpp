@@ -2,10 +2,11 @@
 
 #include <kvferry/plugin.h>
 
+#include <algorithm>
 #include <cstring>
 
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace shm {
@@ -34,38 +35,68 @@ void touch(const char *begin, size_t length) {
 #if defined(__SSE2__)
 constexpr size_t kLine = 64;
 
-void copy_line(char *to, const char *from) {
-    const auto *source = reinterpret_cast<const __m128i *>(from);
-    auto *target = reinterpret_cast<__m128i *>(to);
-    const __m128i a = _mm_loadu_si128(source);
-    const __m128i b = _mm_loadu_si128(source + 1);
-    const __m128i c = _mm_loadu_si128(source + 2);
-    const __m128i d = _mm_loadu_si128(source + 3);
-    _mm_stream_si128(target, a);
-    _mm_stream_si128(target + 1, b);
-    _mm_stream_si128(target + 2, c);
-    _mm_stream_si128(target + 3, d);
+// Copies so many lines past the caches, and prefetches as many from next, if that is not null. The wider a store is,
+// the fewer of them wait for their line to be whole: stores of 64 bytes give scattered pages of 4 KiB a quarter more
+// bandwidth than those of 16, stores of 32 a sixth, and large pieces a tenth.
+using CopyLines = void (*)(char *to, const char *from, size_t lines, const char *next);
+
+[[gnu::target("avx512f")]] void copy_lines_by_64(char *to, const char *from, size_t lines, const char *next) {
+    for (size_t at = 0; at < lines * kLine; at += kLine) {
+        if (next != nullptr)
+            _mm_prefetch(next + at, _MM_HINT_T0);
+        _mm512_stream_si512(reinterpret_cast<__m512i *>(to + at), _mm512_loadu_si512(from + at));
+    }
 }
 
-void copy_lines(char *to, const char *from, size_t lines, const char *next) {
-    size_t line = 0;
-    if (next != nullptr)
-        for (; line < lines && line < kStreamFrom / kLine; ++line) {
-            _mm_prefetch(next + line * kLine, _MM_HINT_T0);
-            copy_line(to + line * kLine, from + line * kLine);
-        }
-    for (; line < lines; ++line)
-        copy_line(to + line * kLine, from + line * kLine);
+[[gnu::target("avx")]] void copy_lines_by_32(char *to, const char *from, size_t lines, const char *next) {
+    for (size_t at = 0; at < lines * kLine; at += kLine) {
+        if (next != nullptr)
+            _mm_prefetch(next + at, _MM_HINT_T0);
+        const auto *source = reinterpret_cast<const __m256i *>(from + at);
+        auto *target = reinterpret_cast<__m256i *>(to + at);
+        const __m256i a = _mm256_loadu_si256(source);
+        const __m256i b = _mm256_loadu_si256(source + 1);
+        _mm256_stream_si256(target, a);
+        _mm256_stream_si256(target + 1, b);
+    }
 }
+
+void copy_lines_by_16(char *to, const char *from, size_t lines, const char *next) {
+    for (size_t at = 0; at < lines * kLine; at += kLine) {
+        if (next != nullptr)
+            _mm_prefetch(next + at, _MM_HINT_T0);
+        const auto *source = reinterpret_cast<const __m128i *>(from + at);
+        auto *target = reinterpret_cast<__m128i *>(to + at);
+        const __m128i a = _mm_loadu_si128(source);
+        const __m128i b = _mm_loadu_si128(source + 1);
+        const __m128i c = _mm_loadu_si128(source + 2);
+        const __m128i d = _mm_loadu_si128(source + 3);
+        _mm_stream_si128(target, a);
+        _mm_stream_si128(target + 1, b);
+        _mm_stream_si128(target + 2, c);
+        _mm_stream_si128(target + 3, d);
+    }
+}
+
+CopyLines widest() {
+    if (__builtin_cpu_supports("avx512f"))
+        return copy_lines_by_64;
+    return __builtin_cpu_supports("avx") ? copy_lines_by_32 : copy_lines_by_16;
+}
+
+// What is prefetched of the next piece: by then the processor has seen where it goes.
+constexpr size_t kPrefetch = kStreamFrom / kLine;
 
 void stream(char *to, const char *from, size_t length, const char *next) {
     const size_t head = (kLine - reinterpret_cast<uintptr_t>(to) % kLine) % kLine;
     memcpy(to, from, head);
+    static const CopyLines copy_lines = widest();
     const size_t lines = (length - head) / kLine;
-    copy_lines(to + head, from + head, lines, next);
+    const size_t first = next == nullptr ? 0 : std::min(lines, kPrefetch);
+    copy_lines(to + head, from + head, first, next);
+    copy_lines(to + head + first * kLine, from + head + first * kLine, lines - first, nullptr);
     const size_t done = head + lines * kLine;
     memcpy(to + done, from + done, length - done);
-    _mm_sfence(); // before anything that says the copy is there
 }
 #endif
 
@@ -78,6 +109,12 @@ void copy(char *to, const char *from, size_t length, [[maybe_unused]] const char
 }
 
 } // namespace
+
+void finish_mapped() {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
 
 void copy_mapped(uint32_t op, char *local, char *remote, size_t length, const char *next) {
     if (op == KVF_OP_READ) {
