@@ -15,12 +15,16 @@ class Mailbox {
     struct Link {
         Link *next = nullptr;
     };
+
+  public:
     struct Node : Link {
         explicit Node(T &&moved) : item(std::move(moved)) {}
         T item;
     };
+    // An item on its way. Written before what must not fail, it is pushed without needing memory.
+    using Letter = std::unique_ptr<Node>;
+    static Letter write(T &&item) { return std::make_unique<Node>(std::move(item)); }
 
-  public:
     // What take() took, oldest first. Owns its items.
     class Batch {
       public:
@@ -56,8 +60,9 @@ class Mailbox {
     ~Mailbox() { take(); }
 
     // Any thread. True when the consumer sleeps (or is about to) and the caller has to wake it.
-    [[nodiscard]] bool push(T &&item) {
-        Link *node = new Node(std::move(item));
+    [[nodiscard]] bool push(T &&item) { return push(write(std::move(item))); }
+    [[nodiscard]] bool push(Letter letter) noexcept {
+        Link *node = letter.release();
         Link *head = head_.load(std::memory_order_relaxed);
         do {
             node->next = head == &asleep_ ? nullptr : head;

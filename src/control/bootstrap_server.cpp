@@ -2,6 +2,7 @@
 #include "control/bootstrap_server.h"
 
 #include "base/log.h"
+#include "base/signals.h"
 #include "control/bootstrap_address.h"
 #include "control/bootstrap_session.h"
 
@@ -10,7 +11,6 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -64,17 +64,6 @@ Status listen_failed(int error, const std::string &listen) {
     return fail_system(error, std::string(kWhat) + " '" + listen + "'");
 }
 
-// Runs a function with every signal blocked, so that a thread it starts leaves the process's signals to others.
-template <typename Function>
-void with_signals_blocked(const Function &function) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    function();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
 } // namespace
 
 // Everything but start, stop and the constructor runs on the thread.
@@ -118,7 +107,10 @@ class BootstrapServer::Listener {
 
     void start() {
         wait_for_connection();
-        with_signals_blocked([this] { thread_ = std::thread([this] { run(); }); });
+        {
+            const BlockedSignals blocked;
+            thread_ = std::thread([this] { run(); });
+        }
         pthread_setname_np(thread_.native_handle(), "kvf-bootstrap");
     }
 

@@ -3,10 +3,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/signals.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <chrono>
 #include <exception>
@@ -45,12 +45,10 @@ ControlThread::Loop::~Loop() {
 }
 
 void ControlThread::Loop::start() {
-    // Signals are the caller's threads'.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    {
+        const BlockedSignals blocked;
+        thread_ = std::thread([this] { run(); });
+    }
     pthread_setname_np(thread_.native_handle(), "kvf-control");
 }
 

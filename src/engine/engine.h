@@ -62,7 +62,6 @@ class Engine {
     // The room as a caller may use it now, or why not.
     Status look_up(RoomHandle room, RoomWord *word) const;
     Status look_up_open(RoomHandle room, RoomRole role, const char *what) const;
-    Status open_room(RoomRole role, uint64_t room_id, const std::string &place, RoomHandle *room);
     RoomDeadlines deadlines(uint32_t bootstrap_ms, uint64_t bootstrap_default, uint32_t waiting_ms,
                             uint32_t transfer_ms) const;
 
@@ -74,7 +73,7 @@ class Engine {
 
     // In the order in which they may be destroyed from the end: shards hold links, which the control thread releases.
     MemoryPools pools_;
-    std::mutex setup_; // of registrations and transports: one change at a time
+    std::mutex setup_; // of registrations and transports: one change at a time; not held while an unload waits
     Registrations registrations_{pools_};
     std::unique_ptr<RoomTable> rooms_;
     std::unique_ptr<EventQueue> events_;

@@ -9,6 +9,53 @@
 #include <algorithm>
 
 namespace kvf {
+namespace {
+
+// A place in a shard's inbox, given back unless a letter takes it.
+class Place {
+  public:
+    explicit Place(ShardThread &shard) : shard_(shard), held_(shard.reserve()) {}
+    ~Place() {
+        if (held_)
+            shard_.give_back();
+    }
+    Place(const Place &) = delete;
+    Place &operator=(const Place &) = delete;
+
+    bool held() const { return held_; }
+    void take(ShardThread::Letter letter) noexcept {
+        held_ = false;
+        shard_.push(std::move(letter));
+    }
+
+  private:
+    ShardThread &shard_;
+    bool held_;
+};
+
+template <typename Message>
+ShardThread::Letter write(Message &&message) {
+    return Mailbox<ToShard>::write(std::forward<Message>(message));
+}
+
+Status inbox_full(uint64_t room_id, uint64_t inbox) {
+    return fail(KVF_ERR_AGAIN, "the inbox of room %llu's shard holds %llu calls already",
+                static_cast<unsigned long long>(room_id), static_cast<unsigned long long>(inbox));
+}
+
+// What tells a receiver's peer from that of another receiver of the same id.
+std::string place_of(const Target &target) {
+    switch (target.dp_choice) {
+        case KVF_DP_GIVEN:
+            return target.prefill + text(" (dp rank %u)", target.dp_rank);
+        case KVF_DP_ASK:
+            return target.prefill + " (dp rank as registered)";
+        default:
+            return target.prefill;
+    }
+}
+
+} // namespace
 
 Status Engine::look_up(RoomHandle room, RoomWord *word) const {
     const int code = rooms_->load(room, word);
@@ -39,29 +86,24 @@ RoomDeadlines Engine::deadlines(uint32_t bootstrap_ms, uint64_t bootstrap_defaul
     return out;
 }
 
-Status Engine::open_room(RoomRole role, uint64_t room_id, const std::string &place, RoomHandle *room) {
-    ShardThread &shard = shard_for(room_id);
-    if (!shard.reserve())
-        return fail(KVF_ERR_AGAIN, "the inbox of room %llu's shard holds %llu calls already",
-                    static_cast<unsigned long long>(room_id), static_cast<unsigned long long>(inbox_));
-    Status opened = rooms_->open(role, room_id, place, room);
-    if (!opened.ok())
-        shard.give_back();
-    return opened;
-}
+// Letters are written first: what comes behind a claim or an open must not fail.
 
 Status Engine::open_sender(uint64_t room_id, const kvf_sender_options &options, RoomHandle *room) {
     if ((role_ & KVF_ROLE_PREFILL) == 0)
         return fail(KVF_ERR_STATE, "this engine's role is decode: it opens no sender");
-    Status opened = open_room(RoomRole::kSender, room_id, {}, room);
-    if (!opened.ok())
-        return opened;
     OpenSender message;
-    message.room = *room;
     message.room_id = room_id;
     message.receivers = std::max(options.receivers, 1u);
     message.deadlines = deadlines(options.bootstrap_ms, waiting_ms_, options.waiting_ms, options.transfer_ms);
-    shard_for(room_id).push(std::move(message));
+    ShardThread::Letter letter = write(std::move(message));
+    Place place(shard_for(room_id));
+    if (!place.held())
+        return inbox_full(room_id, inbox_);
+    Status opened = rooms_->open(RoomRole::kSender, room_id, {}, room);
+    if (!opened.ok())
+        return opened;
+    std::get<OpenSender>(letter->item).room = *room;
+    place.take(std::move(letter));
     return {};
 }
 
@@ -69,16 +111,21 @@ Status Engine::open_receiver(uint64_t room_id, const std::string &prefill, const
                              RoomHandle *room) {
     if ((role_ & KVF_ROLE_DECODE) == 0)
         return fail(KVF_ERR_STATE, "this engine's role is prefill: it opens no receiver");
-    Status opened = open_room(RoomRole::kReceiver, room_id, prefill, room);
-    if (!opened.ok())
-        return opened;
     OpenReceiver message;
-    message.room = *room;
     message.room_id = room_id;
-    message.target = {prefill, options.dp_choice, options.dp_rank};
+    message.target = {prefill, options.dp_choice, options.dp_choice == KVF_DP_GIVEN ? options.dp_rank : 0};
     message.prefix_tokens = options.prefix_tokens;
     message.deadlines = deadlines(options.bootstrap_ms, bootstrap_ms_, options.waiting_ms, options.transfer_ms);
-    shard_for(room_id).push(std::move(message));
+    const std::string where = place_of(message.target);
+    ShardThread::Letter letter = write(std::move(message));
+    Place place(shard_for(room_id));
+    if (!place.held())
+        return inbox_full(room_id, inbox_);
+    Status opened = rooms_->open(RoomRole::kReceiver, room_id, where, room);
+    if (!opened.ok())
+        return opened;
+    std::get<OpenReceiver>(letter->item).room = *room;
+    place.take(std::move(letter));
     return {};
 }
 
@@ -89,15 +136,13 @@ Status Engine::accept(RoomHandle room, std::vector<PageRuns> lists) {
     if (!open.ok())
         return open;
     const uint64_t room_id = rooms_->room_id(room);
-    ShardThread &shard = shard_for(room_id);
-    if (!shard.reserve())
-        return fail(KVF_ERR_AGAIN, "the inbox of room %llu's shard holds %llu calls already",
-                    static_cast<unsigned long long>(room_id), static_cast<unsigned long long>(inbox_));
-    if (!rooms_->claim(room, RoomTable::kAccepted)) {
-        shard.give_back();
+    ShardThread::Letter letter = write(Accept{room, std::move(lists), monotonic_ns()});
+    Place place(shard_for(room_id));
+    if (!place.held())
+        return inbox_full(room_id, inbox_);
+    if (!rooms_->claim(room, RoomTable::kAccepted))
         return fail(KVF_ERR_STATE, "room %llu has accepted its pages before", static_cast<unsigned long long>(room_id));
-    }
-    shard.push(Accept{room, std::move(lists), monotonic_ns()});
+    place.take(std::move(letter));
     return {};
 }
 
@@ -106,18 +151,17 @@ Status Engine::send(RoomHandle room, std::unique_ptr<Chunk> chunk) {
     if (!open.ok())
         return open;
     const uint64_t room_id = rooms_->room_id(room);
-    ShardThread &shard = shard_for(room_id);
-    if (!shard.reserve())
-        return fail(KVF_ERR_AGAIN, "the inbox of room %llu's shard holds %llu calls already",
-                    static_cast<unsigned long long>(room_id), static_cast<unsigned long long>(inbox_));
-    const bool follows =
-        chunk->last ? rooms_->claim(room, RoomTable::kLastSent) : !rooms_->claimed(room, RoomTable::kLastSent);
-    if (!follows) {
-        shard.give_back();
-        return fail(KVF_ERR_AFTER_LAST, "room %llu has had its last chunk", static_cast<unsigned long long>(room_id));
-    }
+    const bool last = chunk->last;
     chunk->queued_ns = monotonic_ns();
-    shard.push(SendChunk{room, std::move(chunk)});
+    ShardThread::Letter letter = write(SendChunk{room, std::move(chunk)});
+    Place place(shard_for(room_id));
+    if (!place.held())
+        return inbox_full(room_id, inbox_);
+    const bool follows =
+        last ? rooms_->claim(room, RoomTable::kLastSent) : !rooms_->claimed(room, RoomTable::kLastSent);
+    if (!follows)
+        return fail(KVF_ERR_AFTER_LAST, "room %llu has had its last chunk", static_cast<unsigned long long>(room_id));
+    place.take(std::move(letter));
     return {};
 }
 
@@ -135,22 +179,27 @@ Status Engine::close(RoomHandle room) {
     if (!found.ok())
         return found;
     const uint64_t room_id = rooms_->room_id(room);
+    ShardThread::Letter letter = write(CloseRoom{room});
     const int code = rooms_->retire(room);
     if (code == KVF_ERR_BUSY)
         return fail(code, "room %llu is not %s", static_cast<unsigned long long>(room_id),
                     word.ended() ? "quiesced" : "at its end");
     if (code != KVF_OK)
         return rooms_->refuse(room, code);
-    shard_for(room_id).push(CloseRoom{room});
+    shard_for(room_id).push(std::move(letter));
     return {};
 }
 
 Status Engine::close_deferred(RoomHandle room) {
     RoomWord word;
     Status found = look_up(room, &word);
-    if (found.ok() && rooms_->claim(room, RoomTable::kDeferred))
-        shard_for(rooms_->room_id(room)).push(CloseRoomDeferred{room});
-    return found;
+    if (!found.ok())
+        return found;
+    const uint64_t room_id = rooms_->room_id(room);
+    ShardThread::Letter letter = write(CloseRoomDeferred{room});
+    if (rooms_->claim(room, RoomTable::kDeferred))
+        shard_for(room_id).push(std::move(letter));
+    return {};
 }
 
 Status Engine::wait(RoomHandle room, uint32_t timeout_ms, RoomWord *word) {

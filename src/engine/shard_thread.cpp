@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/signals.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <new>
 
 namespace kvf {
@@ -55,13 +55,10 @@ ShardThread::~ShardThread() {
 }
 
 void ShardThread::start() {
-    // Signals are the application's business.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    {
+        const BlockedSignals blocked;
+        thread_ = std::thread([this] { run(); });
+    }
     pthread_setname_np(thread_.native_handle(), "kvf-shard");
 }
 
@@ -80,8 +77,8 @@ bool ShardThread::reserve() {
     return false;
 }
 
-void ShardThread::push(ToShard &&message) {
-    if (mailbox_.push(std::move(message)))
+void ShardThread::push(Letter letter) noexcept {
+    if (mailbox_.push(std::move(letter)))
         (void)eventfd_write(wake_.get(), 1);
 }
 

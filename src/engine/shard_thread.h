@@ -39,7 +39,9 @@ class ShardThread {
     void give_back() { queued_.fetch_sub(1, std::memory_order_relaxed); }
 
     // Any thread. Messages of the kinds that reserve() is for have a place.
-    void push(ToShard &&message);
+    using Letter = Mailbox<ToShard>::Letter;
+    void push(Letter letter) noexcept;
+    void push(ToShard &&message) { push(Mailbox<ToShard>::write(std::move(message))); }
 
     const ShardCounters &counters() const { return shard_.counters(); }
 

@@ -373,6 +373,34 @@ static void fences_that_can_not_be_are_refused(void **state) {
     EXPECT_OK(kvf_engine_destroy(engine, LONG_MS));
 }
 
+/* Data-parallel ranks behind one bootstrap server are peers of their own. */
+static void an_id_is_open_once_for_each_rank_that_it_may_be_of(void **state) {
+    (void)state;
+    pair it;
+    kvf_room rooms[4], again;
+    kvf_receiver_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    pair_open(&it, NULL, NULL);
+    EXPECT_OK(kvf_room_open_receiver(it.decode, "127.0.0.1:1", 7, NULL, &rooms[0]));
+    options.dp_rank = 5; /* of no meaning here */
+    EXPECT_ERROR(kvf_room_open_receiver(it.decode, "127.0.0.1:1", 7, &options, &again), KVF_ERR_EXISTS,
+                 "room 7 is open already as a receiver at 127.0.0.1:1");
+    options.dp_choice = KVF_DP_GIVEN;
+    EXPECT_OK(kvf_room_open_receiver(it.decode, "127.0.0.1:1", 7, &options, &rooms[1]));
+    EXPECT_ERROR(kvf_room_open_receiver(it.decode, "127.0.0.1:1", 7, &options, &again), KVF_ERR_EXISTS,
+                 "at 127.0.0.1:1 (dp rank 5)");
+    options.dp_rank = 6;
+    EXPECT_OK(kvf_room_open_receiver(it.decode, "127.0.0.1:1", 7, &options, &rooms[2]));
+    options.dp_choice = KVF_DP_ASK;
+    EXPECT_OK(kvf_room_open_receiver(it.decode, "127.0.0.1:1", 7, &options, &rooms[3]));
+    for (size_t i = 0; i < 4; i++) {
+        EXPECT_OK(kvf_room_abort(it.decode, rooms[i], NULL));
+        close_room(it.decode, rooms[i]);
+    }
+    pair_close(&it);
+}
+
 static void options_of_rooms_are_checked(void **state) {
     (void)state;
     pair it;
@@ -417,6 +445,7 @@ int main(void) {
         cmocka_unit_test(stale_and_foreign_handles_are_errors_and_never_another_room),
         cmocka_unit_test(fences_that_can_not_be_are_refused),
         cmocka_unit_test(options_of_rooms_are_checked),
+        cmocka_unit_test(an_id_is_open_once_for_each_rank_that_it_may_be_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
