@@ -118,6 +118,14 @@ Status config_string(ConfigKey key, std::string *out) {
     return {};
 }
 
+Status config_within(ConfigKey key, uint64_t value, const char *called) {
+    const ConfigRow &row = config_table()[static_cast<size_t>(key)];
+    if (value >= row.least && value <= row.most)
+        return {};
+    return fail(KVF_ERR_INVALID, "%s is %llu; expected %llu to %llu", called, static_cast<unsigned long long>(value),
+                static_cast<unsigned long long>(row.least), static_cast<unsigned long long>(row.most));
+}
+
 Status config_check() {
     for (const ConfigRow &row : config_table()) {
         uint64_t ignored = 0;

@@ -32,6 +32,9 @@ enum class ConfigKey : uint32_t {
 Status config_u64(ConfigKey key, uint64_t *out);
 Status config_string(ConfigKey key, std::string *out);
 
+// Whether the variable may have that value, which a caller gives instead under the name `called`. KVF_ERR_INVALID.
+Status config_within(ConfigKey key, uint64_t value, const char *called);
+
 // KVF_OK when every variable of the table has a value that parses, else the first that has not.
 Status config_check();
 

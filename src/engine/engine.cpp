@@ -19,6 +19,8 @@
 namespace kvf {
 namespace {
 
+constexpr std::chrono::milliseconds kLook(2);
+
 // Engines of a process get tags in turn, so that the handle of one is not taken for another's.
 uint8_t next_tag() {
     static std::atomic<uint8_t> tags{0};
@@ -37,9 +39,9 @@ Status random_instance(uint64_t *instance) {
 }
 
 // The value of the struct, else of the environment or the table.
-Status setting(uint64_t given, ConfigKey key, uint64_t *out) {
+Status setting(uint64_t given, const char *called, ConfigKey key, uint64_t *out) {
     *out = given;
-    return given != 0 ? Status() : config_u64(key, out);
+    return given != 0 ? config_within(key, given, called) : config_u64(key, out);
 }
 
 } // namespace
@@ -82,32 +84,26 @@ Status Engine::start_shards(const kvf_engine_config &config) {
     uint64_t window_bytes = 0;
     const struct {
         uint64_t given;
+        const char *called;
         ConfigKey key;
         uint64_t *out;
     } settings[] = {
-        {config.shards, ConfigKey::shards, &shards},
-        {config.max_rooms, ConfigKey::max_rooms, &max_rooms},
-        {config.inbox, ConfigKey::inbox, &inbox_},
-        {config.window_ops, ConfigKey::window_ops, &window_ops},
-        {config.window_bytes, ConfigKey::window_bytes, &window_bytes},
-        {config.bootstrap_ms, ConfigKey::bootstrap_ms, &bootstrap_ms_},
-        {config.waiting_ms, ConfigKey::waiting_ms, &waiting_ms_},
-        {config.transfer_ms, ConfigKey::transfer_ms, &transfer_ms_},
-        {config.heartbeat_ms, ConfigKey::heartbeat_ms, &heartbeat_ms_},
-        {config.max_unclaimed, ConfigKey::max_unclaimed, &max_unclaimed_},
+        {config.shards, "shards", ConfigKey::shards, &shards},
+        {config.max_rooms, "max_rooms", ConfigKey::max_rooms, &max_rooms},
+        {config.inbox, "inbox", ConfigKey::inbox, &inbox_},
+        {config.window_ops, "window_ops", ConfigKey::window_ops, &window_ops},
+        {config.window_bytes, "window_bytes", ConfigKey::window_bytes, &window_bytes},
+        {config.bootstrap_ms, "bootstrap_ms", ConfigKey::bootstrap_ms, &bootstrap_ms_},
+        {config.waiting_ms, "waiting_ms", ConfigKey::waiting_ms, &waiting_ms_},
+        {config.transfer_ms, "transfer_ms", ConfigKey::transfer_ms, &transfer_ms_},
+        {config.heartbeat_ms, "heartbeat_ms", ConfigKey::heartbeat_ms, &heartbeat_ms_},
+        {config.max_unclaimed, "max_unclaimed", ConfigKey::max_unclaimed, &max_unclaimed_},
     };
     for (const auto &entry : settings) {
-        Status got = setting(entry.given, entry.key, entry.out);
+        Status got = setting(entry.given, entry.called, entry.key, entry.out);
         if (!got.ok())
             return got;
     }
-    if (max_rooms > kMaxSlots)
-        return fail(KVF_ERR_INVALID, "max_rooms is %llu; expected at most %u",
-                    static_cast<unsigned long long>(max_rooms), kMaxSlots);
-    if (shards == 0)
-        shards = std::clamp(std::thread::hardware_concurrency(), 1u, 4u);
-    if (shards > 1024)
-        return fail(KVF_ERR_INVALID, "shards is %llu; expected at most 1024", static_cast<unsigned long long>(shards));
 
     rooms_ = std::make_unique<RoomTable>(static_cast<uint32_t>(max_rooms), next_tag(), static_cast<uint32_t>(shards));
     Status status = EventQueue::create(static_cast<uint32_t>(max_rooms), &events_);
@@ -193,11 +189,11 @@ Status Engine::shut_down(uint32_t drain_ms) {
         ended.wait_for(std::chrono::milliseconds(drain_ms));
         control_->call([&](Control &control) { control.shutdown({KVF_ERR_CLOSED, rank_, "the engine was closed"}); });
         control_->stop();
-        // A room is in the table until it is quiesced.
-        if (const uint32_t left = rooms_->open_rooms(); left != 0)
-            result = fail(KVF_ERR_BUSY, "%u rooms were not quiesced within %u ms", left, drain_ms);
+        // They handle what control said last: that links are lost, and that fences hold.
         for (const auto &shard : shards_)
             shard->stop();
+        if (const uint32_t left = rooms_->unquiesced(); left != 0)
+            result = fail(KVF_ERR_BUSY, "%u rooms were not quiesced within %u ms", left, drain_ms);
     }
     shards_.clear();
     transports_.reset();
@@ -221,9 +217,22 @@ Status Engine::load_transport(const std::string &name, const std::string &option
     return transports_->load(name, options, registrations_.layout());
 }
 
+// Others may register and load while it waits.
 Status Engine::unload_transport(const std::string &name, uint32_t drain_ms) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(drain_ms);
+    {
+        const std::lock_guard lock(setup_);
+        Status leaving = transports_->begin_unload(name);
+        if (!leaving.ok())
+            return leaving;
+    }
+    // Its peers go once no room holds them. That is seldom worth a notice of its own: look now and then.
+    for (size_t peers = 0; (peers = transports_->peers_of(name)) != 0; std::this_thread::sleep_for(kLook))
+        if (std::chrono::steady_clock::now() >= until)
+            return fail(KVF_ERR_BUSY, "%zu peers still use the transport %s after %u ms; it takes no new rooms", peers,
+                        name.c_str(), drain_ms);
     const std::lock_guard lock(setup_);
-    return transports_->unload(name, drain_ms);
+    return transports_->end_unload(name);
 }
 
 Status Engine::release(void *memory) {

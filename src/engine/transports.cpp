@@ -5,20 +5,38 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
-#include <thread>
+#include <new>
+#include <utility>
 
 namespace kvf {
 
 constexpr uint64_t kForever = UINT64_MAX;
-constexpr std::chrono::milliseconds kLook(2);
 
 Transports::~Transports() {
     for (Loaded &loaded : loaded_)
         deregister_from(&loaded, 0);
 }
 
+Status Transports::on_control(const std::function<Status(Control &)> &call) {
+    Status status = fail(KVF_ERR_CLOSED, "the engine is closing");
+    control_.call([&](Control &control) {
+        try {
+            status = call(control);
+        } catch (const std::bad_alloc &) {
+            status = Status(KVF_ERR_NO_MEMORY, {});
+        }
+    });
+    return status;
+}
+
+std::vector<Transports::Loaded>::iterator Transports::find(const std::string &name) {
+    return std::find_if(loaded_.begin(), loaded_.end(),
+                        [&](const Loaded &loaded) { return loaded.transport->name() == name; });
+}
+
 Status Transports::register_regions(Loaded *loaded, const Layout &layout) {
     const size_t before = loaded->regions.size();
+    loaded->regions.reserve(layout.regions.size());
     for (size_t i = before; i < layout.regions.size(); ++i) {
         const MemoryRegion &memory = layout.regions[i];
         kvf_region_params params{};
@@ -29,9 +47,9 @@ Status Transports::register_regions(Loaded *loaded, const Layout &layout) {
         params.length = memory.length;
         params.fd_offset = memory.fd_offset;
         kvf_region *region = nullptr;
-        Status registered = loaded->transport->register_region(params, &region);
+        Status registered = on_control([&](Control &) { return loaded->transport->register_region(params, &region); });
         if (!registered.ok()) {
-            deregister_from(loaded, before);
+            control_.call([&](Control &) { deregister_from(loaded, before); });
             return registered;
         }
         loaded->regions.push_back(region);
@@ -64,25 +82,17 @@ bool Transports::ask_shards(const std::shared_ptr<Transport> &transport, uint64_
 
 Status Transports::load(const std::string &name, const std::string &options,
                         const std::shared_ptr<const Layout> &layout) {
-    for (const Loaded &loaded : loaded_)
-        if (loaded.transport->name() == name)
-            return fail(KVF_ERR_EXISTS, "the transport %s is loaded already", name.c_str());
-
+    if (find(name) != loaded_.end())
+        return fail(KVF_ERR_EXISTS, "the transport %s is loaded already", name.c_str());
     Loaded loaded;
-    Status opened = fail(KVF_ERR_CLOSED, "the engine is closing");
-    control_.call([&](Control &) {
-        opened = Transport::open(name, options, instance_, &loaded.transport);
-        if (opened.ok())
-            opened = register_regions(&loaded, *layout);
-    });
+    Status opened = Transport::open(name, options, instance_, &loaded.transport);
+    if (!opened.ok())
+        return opened;
+    opened = register_regions(&loaded, *layout);
     if (opened.ok())
         ask_shards<TransportUp>(loaded.transport, kForever, &opened);
-    if (!opened.ok()) {
-        (void)close(&loaded);
-        return opened;
-    }
-    opened = fail(KVF_ERR_CLOSED, "the engine is closing");
-    control_.call([&](Control &control) { opened = control.add_transport(loaded.transport, loaded.regions); });
+    if (opened.ok())
+        opened = on_control([&](Control &control) { return control.add_transport(loaded.transport, loaded.regions); });
     if (opened.ok())
         loaded_.push_back(std::move(loaded));
     else
@@ -91,8 +101,6 @@ Status Transports::load(const std::string &name, const std::string &options,
 }
 
 Status Transports::close(Loaded *loaded) {
-    if (!loaded->transport)
-        return {};
     Status closed;
     ask_shards<TransportDown>(loaded->transport, kForever, &closed);
     control_.call([&](Control &) {
@@ -102,48 +110,48 @@ Status Transports::close(Loaded *loaded) {
     return closed;
 }
 
-Status Transports::unload(const std::string &name, uint32_t drain_ms) {
-    const auto found = std::find_if(loaded_.begin(), loaded_.end(),
-                                    [&](const Loaded &loaded) { return loaded.transport->name() == name; });
+Status Transports::begin_unload(const std::string &name) {
+    const auto found = find(name);
     if (found == loaded_.end())
         return fail(KVF_ERR_NO_TRANSPORT, "the transport %s is not loaded", name.c_str());
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(drain_ms);
-    if (!found->leaving)
+    if (!std::exchange(found->leaving, true))
         control_.call([&](Control &control) { control.remove_transport(name); });
-    found->leaving = true;
-    // Its peers go once no room holds them. That is seldom worth a notice of its own: look now and then.
-    for (size_t peers = 0;; std::this_thread::sleep_for(kLook)) {
-        control_.call([&](Control &control) { peers = control.peers_of(name); });
-        if (peers == 0)
-            break;
-        if (std::chrono::steady_clock::now() >= until)
-            return fail(KVF_ERR_BUSY, "%zu peers still use the transport %s after %u ms; it takes no new rooms", peers,
-                        name.c_str(), drain_ms);
-    }
+    return {};
+}
+
+size_t Transports::peers_of(const std::string &name) {
+    size_t peers = 0;
+    control_.call([&](Control &control) { peers = control.peers_of(name); });
+    return peers;
+}
+
+Status Transports::end_unload(const std::string &name) {
+    const auto found = find(name);
+    if (found == loaded_.end() || !found->leaving)
+        return {};
     Status closed = close(&*found);
     loaded_.erase(found);
     return closed;
 }
 
 Status Transports::publish(const std::shared_ptr<const Layout> &next) {
-    Status published = fail(KVF_ERR_CLOSED, "the engine is closing");
-    control_.call([&](Control &control) {
-        std::vector<size_t> before;
-        std::vector<TransportRegions> regions;
-        published = {};
-        for (Loaded &loaded : loaded_) {
-            before.push_back(loaded.regions.size());
-            published = register_regions(&loaded, *next);
-            if (!published.ok())
-                break;
-            regions.push_back({loaded.transport, loaded.regions});
-        }
-        if (published.ok())
-            published = control.set_layout(next, regions);
+    std::vector<size_t> before;
+    std::vector<TransportRegions> regions;
+    Status published;
+    for (Loaded &loaded : loaded_) {
+        before.push_back(loaded.regions.size());
+        published = register_regions(&loaded, *next);
         if (!published.ok())
+            break;
+        regions.push_back({loaded.transport, loaded.regions});
+    }
+    if (published.ok())
+        published = on_control([&](Control &control) { return control.set_layout(next, regions); });
+    if (!published.ok())
+        control_.call([&](Control &) {
             for (size_t i = 0; i < before.size(); ++i)
                 deregister_from(&loaded_[i], before[i]);
-    });
+        });
     return published;
 }
 

@@ -4,12 +4,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <ctime>
 
 namespace kvf {
 namespace {
+
+// The longest sleep in wait(): the kernel compares the low half alone, and between our look and its another room may
+// have come into the slot that has the same.
+constexpr uint64_t kMostSleepNs = 100'000'000;
 
 // The kernel waits on the word's low half: state, flags and code. The generation alone never changes without the state.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
@@ -57,7 +62,7 @@ Status RoomTable::open(RoomRole role, uint64_t room_id, const std::string &place
     const uint64_t kept = seeded(SeededFault::claims_outlive_their_room) ? entry.claims.load() & UINT32_MAX : 0;
     entry.claims.store(uint64_t{generation} << 32 | kept, std::memory_order_relaxed);
     entry.role.store(role, std::memory_order_relaxed);
-    entry.room_id.store(room_id, std::memory_order_relaxed);
+    entry.room_id.store(room_id, std::memory_order_release); // whoever reads it sees that the slot was freed: at()
     entry.word.store(RoomWord::make(generation, KVF_STATE_BOOTSTRAPPING, 0, KVF_OK).value, std::memory_order_release);
     open_rooms_.fetch_add(1, std::memory_order_relaxed);
     *room = RoomHandle::make(generation, tag_, slot);
@@ -118,8 +123,7 @@ void RoomTable::wait(RoomHandle room, RoomWord seen, uint64_t timeout_ns) {
     slot.waiters.fetch_add(1, std::memory_order_seq_cst);
     if (slot.word.load(std::memory_order_seq_cst) == seen.value) {
         timespec time{};
-        time.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
-        time.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
+        time.tv_nsec = static_cast<long>(std::min(timeout_ns, kMostSleepNs));
         syscall(SYS_futex, low_half(&slot.word), FUTEX_WAIT_PRIVATE, static_cast<uint32_t>(seen.value), &time, nullptr,
                 0);
     }
@@ -132,11 +136,17 @@ void RoomTable::wake(uint32_t slot) {
 }
 
 bool RoomTable::at(uint32_t slot, RoomHandle *room, RoomWord *word, uint64_t *room_id) const {
-    word->value = slots_[slot].word.load(std::memory_order_acquire);
-    if (word->state() == RoomWord::kFree)
-        return false;
+    // Another room may come into the slot between the two readings: the id has to be that of the word.
+    for (RoomWord again{slots_[slot].word.load(std::memory_order_acquire)};;) {
+        *word = again;
+        if (word->state() == RoomWord::kFree)
+            return false;
+        *room_id = slots_[slot].room_id.load(std::memory_order_acquire);
+        again.value = slots_[slot].word.load(std::memory_order_acquire);
+        if (again.generation() == word->generation())
+            break;
+    }
     *room = RoomHandle::make(word->generation(), tag_, slot);
-    *room_id = slots_[slot].room_id.load(std::memory_order_relaxed);
     return true;
 }
 
@@ -158,6 +168,16 @@ int RoomTable::report(RoomHandle room, kvf_report *out) const {
     out->flags = word.flags();
     out->code = word.code();
     return KVF_OK;
+}
+
+uint32_t RoomTable::unquiesced() const {
+    const std::lock_guard lock(open_mutex_);
+    uint32_t count = 0;
+    for (uint32_t slot = 0; slot < unused_; ++slot) {
+        const RoomWord word{slots_[slot].word.load(std::memory_order_acquire)};
+        count += word.state() != RoomWord::kFree && !word.quiesced() ? 1 : 0;
+    }
+    return count;
 }
 
 void RoomTable::publish(RoomHandle room, uint8_t state, uint8_t flags, int code) {

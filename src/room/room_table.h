@@ -47,8 +47,8 @@ class RoomTable {
     // ------------------------------------------------------------------------------------------ any thread
 
     // Takes a slot for a new room, which is Bootstrapping. KVF_ERR_EXISTS: (role, room_id, place) lives. KVF_ERR_FULL:
-    // all slots have rooms; KVF_ERR_AGAIN: some had, which are not released yet. place is where a receiver's prefill
-    // side is, empty for senders.
+    // all slots have rooms; KVF_ERR_AGAIN: some had, which are not released yet. place says where a receiver's peer
+    // is, empty for senders.
     Status open(RoomRole role, uint64_t room_id, const std::string &place, RoomHandle *room);
 
     // The room's word. KVF_ERR_STALE, KVF_ERR_FOREIGN: no sentence is made, see refuse(). The hot path of poll.
@@ -79,7 +79,7 @@ class RoomTable {
     // slot itself is free after release().
     int retire(RoomHandle room);
 
-    // Waits until the word differs from `seen` or the time has passed.
+    // Waits until the word differs from `seen`, the time has passed, or for no reason after a while.
     void wait(RoomHandle room, RoomWord seen, uint64_t timeout_ns);
 
     // A room by its slot, for events: false when the slot is free.
@@ -88,6 +88,8 @@ class RoomTable {
     // What is known of a room, kept apart from the hot line. KVF_ERR_STALE.
     int report(RoomHandle room, kvf_report *out) const;
 
+    // Rooms that something may still write to or read from. Looks at all of them.
+    uint32_t unquiesced() const;
     uint32_t open_rooms() const { return open_rooms_.load(std::memory_order_relaxed); }
 
     // --------------------------------------------------------------- the shard that owns the room, and no other
@@ -133,8 +135,8 @@ class RoomTable {
     mutable std::array<std::mutex, kStripes> stripes_;
     std::vector<std::unique_ptr<kvf_report>> reports_;
 
-    std::mutex open_mutex_; // of the four below
-    uint32_t unused_ = 0;   // slots from here on never had a room
+    mutable std::mutex open_mutex_; // of the four below
+    uint32_t unused_ = 0;           // slots from here on never had a room
     std::vector<uint32_t> free_;
     std::unordered_map<LiveKey, uint32_t, LiveKeyHash> live_;
     std::vector<const LiveKey *> live_of_; // by slot, into live_; null when none

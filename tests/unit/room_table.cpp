@@ -292,7 +292,53 @@ TEST_F(RoomTableTest, a_report_is_not_inherited) {
     EXPECT_EQ(report.room_id, 8u);
 }
 
+// The kernel compares half of the word, so that a waiter may not see that another room has come into the slot.
+TEST_F(RoomTableTest, a_wait_for_a_word_that_does_not_change_comes_back_to_look) {
+    const RoomHandle room = opened(7);
+    RoomWord word;
+    ASSERT_EQ(table_.load(room, &word), KVF_OK);
+    table_.wait(room, word, UINT64_MAX);
+}
+
+TEST_F(RoomTableTest, rooms_are_unquiesced_until_nothing_touches_their_pages_and_slots_without_rooms_are_not) {
+    const RoomHandle first = opened(7);
+    const RoomHandle second = opened(8);
+    EXPECT_EQ(table_.unquiesced(), 2u);
+    table_.publish(first, KVF_STATE_FAILED, 0, KVF_ERR_ABORTED);
+    EXPECT_EQ(table_.unquiesced(), 2u);
+    table_.publish(first, KVF_STATE_FAILED, KVF_ROOM_QUIESCED, KVF_ERR_ABORTED);
+    table_.publish(second, KVF_STATE_SUCCESS, KVF_ROOM_QUIESCED, KVF_OK);
+    EXPECT_EQ(table_.unquiesced(), 0u);
+    EXPECT_EQ(table_.retire(first), KVF_OK);
+    EXPECT_EQ(table_.unquiesced(), 0u);
+}
+
 // -------------------------------------------------------------------------------------------------------- many threads
+
+// Each room's id is its generation: those of a slot come one after the other.
+TEST(RoomTableThreads, an_event_carries_the_id_of_its_room_and_not_of_the_next_in_its_slot) {
+    RoomTable table(1, kTag, 1);
+    std::atomic<bool> done{false};
+    std::thread reader([&] {
+        RoomHandle room;
+        RoomWord word;
+        uint64_t room_id = 0;
+        while (!done)
+            if (table.at(0, &room, &word, &room_id)) {
+                ASSERT_EQ(room_id, room.generation());
+                ASSERT_EQ(word.generation(), room.generation());
+            }
+    });
+    for (uint64_t generation = 1; generation <= 300'000; ++generation) {
+        RoomHandle room;
+        ASSERT_TRUE(table.open(RoomRole::kSender, generation, {}, &room).ok());
+        table.publish(room, KVF_STATE_FAILED, KVF_ROOM_QUIESCED, KVF_ERR_ABORTED);
+        ASSERT_EQ(table.retire(room), KVF_OK);
+        table.release(room);
+    }
+    done = true;
+    reader.join();
+}
 
 // Each thread is caller and shard of its rooms.
 TEST(RoomTableThreadsTest, no_two_live_rooms_share_a_handle) {
