@@ -15,8 +15,8 @@
  * Rules that hold for every function unless its comment says otherwise:
  *  - any thread may call it, also at the same time as others; it does no network or file input or output and waits
  *    for no peer ("does not block");
- *  - it returns KVF_OK (0) or a negative status; then kvf_last_error() on the same thread is a sentence with the
- *    values in question;
+ *  - it returns KVF_OK (0), or a number of things, or a negative status; then kvf_last_error() on the same thread is a
+ *    sentence with the values in question;
  *  - what the caller passes in is copied before it returns; strings are UTF-8 and end in a zero byte;
  *  - a struct that the caller fills begins with struct_size = sizeof(struct). Zero bytes mean the default. Bytes
  *    behind those that the library knows must be zero, else the call is KVF_ERR_UNSUPPORTED;
@@ -102,8 +102,8 @@ KVF_API const char *kvf_strerror(int status);
 /* Name of a status as it stands above ("KVF_ERR_PAGE"), "KVF_ERR_?" for an unknown one. Static. */
 KVF_API const char *kvf_status_name(int status);
 
-/* The sentence of the calling thread's last failed call, "" when there was none. Valid until that thread's next call.
- */
+/* The sentence of the calling thread's last failed call, "" when there was none; calls that succeed leave it as it is.
+ * Valid until that thread's next call. */
 KVF_API const char *kvf_last_error(void);
 
 /* The library's version. KVF_VERSION is that of the header; a program may compare the two. */
@@ -129,7 +129,8 @@ typedef struct kvf_engine kvf_engine;
 
 enum { KVF_ROLE_PREFILL = 1, KVF_ROLE_DECODE = 2, KVF_ROLE_BOTH = 3 };
 
-/* Where a value is zero or NULL the variable in brackets holds, and without it the default in brackets. */
+/* Where a value is zero or NULL the variable in brackets holds, and without it the default in brackets. A value outside
+ * the variable's range (docs/guide.md) is KVF_ERR_INVALID. */
 typedef struct kvf_engine_config {
     uint32_t struct_size;
     uint32_t role;             /* KVF_ROLE_… ; required */
@@ -138,7 +139,7 @@ typedef struct kvf_engine_config {
                                   [KVF_LISTEN, "tcp://127.0.0.1:0"]; only prefill listens */
     const char *bootstrap;     /* "host:port" of the bootstrap server that a prefill engine registers with;
                                   NULL: none, peers are given kvf_engine_address() */
-    uint32_t shards;           /* worker threads [KVF_SHARDS, min(4, cores)] */
+    uint32_t shards;           /* worker threads [KVF_SHARDS, min(4, cores)]; at most 256 */
     uint32_t max_rooms;        /* room slots, 64 bytes each [KVF_MAX_ROOMS, 131072]; at most 2^24 */
     uint32_t inbox;            /* queued calls a shard holds before KVF_ERR_AGAIN [KVF_INBOX, 65536] */
     uint32_t window_ops;       /* batches in flight per shard; one room has at most half of what others leave
@@ -171,8 +172,8 @@ KVF_API int kvf_engine_create(const kvf_engine_config *config, kvf_engine **engi
  * memory that they have mapped; the engine is gone all the same. NULL is KVF_OK. */
 KVF_API int kvf_engine_destroy(kvf_engine *engine, uint32_t drain_ms);
 
-/* The control address that peers dial, "tcp://127.0.0.1:40123"; "" for an engine that does not listen. The string
- * lives as long as the engine. */
+/* The control address that peers dial, "tcp://127.0.0.1:40123"; "" for an engine that does not listen, and with a
+ * sentence in kvf_last_error for NULL or after a fork. The string lives as long as the engine. */
 KVF_API const char *kvf_engine_address(kvf_engine *engine);
 
 /* Loads a transport plugin by name and opens an instance of it; options are the plugin's own, "key=value,key=value".
@@ -184,7 +185,8 @@ KVF_API const char *kvf_engine_address(kvf_engine *engine);
 KVF_API int kvf_engine_load_transport(kvf_engine *engine, const char *name, const char *options);
 
 /* Unloads it: new rooms no longer use it; blocks up to drain_ms until its rooms have ended and its peers are gone.
- * KVF_ERR_BUSY: rooms still use it, it stays loaded but takes no new rooms; call again. KVF_ERR_NO_TRANSPORT. */
+ * KVF_ERR_BUSY: rooms still use it, it stays loaded but takes no new rooms; call again. KVF_ERR_NO_TRANSPORT. Other
+ * calls go on meanwhile. */
 KVF_API int kvf_engine_unload_transport(kvf_engine *engine, const char *name, uint32_t drain_ms);
 
 /* --------------------------------------------------------------------------------------- memory and tensors */
@@ -292,8 +294,8 @@ KVF_API int kvf_room_open_sender(kvf_engine *engine, uint64_t room_id, const kvf
                                  kvf_room *room);
 
 /* Decode: opens room_id at the prefill side: "host:port" of its bootstrap server, or an engine's own control address
- * (kvf_engine_address). KVF_ERR_EXISTS: a live receiver has that id at that prefill. KVF_ERR_FULL and
- * KVF_ERR_AGAIN as above. */
+ * (kvf_engine_address). KVF_ERR_EXISTS: a live receiver has that id at that prefill, chosen by the same dp_choice and,
+ * where it is given, dp_rank. KVF_ERR_FULL and KVF_ERR_AGAIN as above. */
 KVF_API int kvf_room_open_receiver(kvf_engine *engine, const char *prefill, uint64_t room_id,
                                    const kvf_receiver_options *options, kvf_room *room);
 
@@ -433,7 +435,7 @@ typedef struct kvf_bootstrap_config {
  * are SGLang's. config may be NULL. KVF_ERR_ADDRESS_IN_USE, KVF_ERR_INVALID. */
 KVF_API int kvf_bootstrap_start(const kvf_bootstrap_config *config, kvf_bootstrap **bootstrap);
 
-/* "127.0.0.1:8998"; lives as long as the server. */
+/* "127.0.0.1:8998"; lives as long as the server. "" for NULL or after a fork. */
 KVF_API const char *kvf_bootstrap_address(kvf_bootstrap *bootstrap);
 
 /* Blocks until its connections are closed. NULL is KVF_OK. */

@@ -27,7 +27,17 @@ int kvf_bootstrap_start(const kvf_bootstrap_config *config, kvf_bootstrap **boot
 }
 
 const char *kvf_bootstrap_address(kvf_bootstrap *bootstrap) {
-    return bootstrap && bootstrap->forks == kvf::forks() ? bootstrap->server->address().c_str() : "";
+    const char *text = "";
+    (void)kvf::fenced([&]() -> kvf::Status {
+        kvf::Status usable = kvf::check_not_null(bootstrap, "bootstrap");
+        if (usable.ok() && bootstrap->forks != kvf::forks())
+            usable =
+                kvf::fail(KVF_ERR_FORKED, "the server was made before fork(); in the child it can only be stopped");
+        if (usable.ok())
+            text = bootstrap->server->address().c_str();
+        return usable;
+    });
+    return text;
 }
 
 int kvf_bootstrap_stop(kvf_bootstrap *bootstrap) {

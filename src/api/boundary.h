@@ -36,9 +36,9 @@ int fenced(Call call) noexcept {
         else
             return call();
     } catch (const std::bad_alloc &) {
-        return tell({KVF_ERR_NO_MEMORY, {}});
-    } catch (const std::exception &error) {
-        return tell({KVF_ERR_INTERNAL, error.what()});
+        return tell({KVF_ERR_NO_MEMORY, "out of memory"});
+    } catch (const std::exception &) {
+        return tell({KVF_ERR_INTERNAL, {}});
     } catch (...) {
         return tell({KVF_ERR_INTERNAL, {}});
     }
@@ -65,6 +65,17 @@ int on_engine(kvf_engine *engine, Call call) noexcept {
         }
         return call(*engine->engine);
     });
+}
+
+// As on_engine, for calls that give a string: "" where it can't be given.
+template <typename Call>
+const char *text_of_engine(kvf_engine *engine, Call call) noexcept {
+    const char *text = "";
+    (void)on_engine(engine, [&](Engine &known) -> Status {
+        text = call(known);
+        return {};
+    });
+    return text;
 }
 
 inline Status check_not_null(const void *argument, const char *name) {

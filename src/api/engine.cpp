@@ -43,7 +43,7 @@ int kvf_engine_destroy(kvf_engine *engine, uint32_t drain_ms) {
 }
 
 const char *kvf_engine_address(kvf_engine *engine) {
-    return kvf::check_engine(engine).ok() ? engine->engine->address().c_str() : "";
+    return kvf::text_of_engine(engine, [](kvf::Engine &known) { return known.address().c_str(); });
 }
 
 int kvf_engine_load_transport(kvf_engine *engine, const char *name, const char *options) {

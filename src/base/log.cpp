@@ -126,10 +126,6 @@ void log_set(kvf_log_fn fn, void *user, int32_t level) noexcept {
     const std::lock_guard<std::mutex> guard(g_mutex);
     g_fn = fn;
     g_user = user;
-    log_level(level);
-}
-
-void log_level(int32_t level) noexcept {
     g_level.store(level != 0 ? level : configured_level(), std::memory_order_relaxed);
 }
 

@@ -19,7 +19,4 @@ bool log_enabled(int32_t level) noexcept;
 // is not running and won't be called again. In a child after fork lines go to standard error until it is called there.
 void log_set(kvf_log_fn fn, void *user, int32_t level) noexcept;
 
-// Sets the level alone; 0: the one of KVF_LOG.
-void log_level(int32_t level) noexcept;
-
 } // namespace kvf

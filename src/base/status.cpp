@@ -3,6 +3,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 namespace kvf {
 namespace {
@@ -45,17 +46,19 @@ Status fail_system(int error, const std::string &what) {
     return {KVF_ERR_SYSTEM, what + ": " + strerror_r(error, buffer, sizeof buffer)};
 }
 
-int tell(const Status &status) {
-    t_sentence = status.sentence();
+int tell(const Status &status) noexcept {
+    if (status.ok())
+        return KVF_OK;
+    try {
+        t_sentence = status.sentence();
+    } catch (const std::bad_alloc &) {
+        t_sentence.clear();
+    }
     return status.code();
 }
 
 const std::string &last_sentence() {
     return t_sentence;
-}
-
-void set_last_sentence(std::string sentence) {
-    t_sentence = std::move(sentence);
 }
 
 } // namespace kvf

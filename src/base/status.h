@@ -31,10 +31,10 @@ class [[nodiscard]] Status {
 // A failure of a system call: "what: strerror(error)".
 Status fail_system(int error, const std::string &what);
 
-// Keeps the sentence for kvf_last_error on this thread and returns the code.
-int tell(const Status &status);
+// Keeps a failure's sentence for kvf_last_error on this thread and returns the code. One without memory for its
+// sentence has none.
+int tell(const Status &status) noexcept;
 
 const std::string &last_sentence();
-void set_last_sentence(std::string sentence);
 
 } // namespace kvf

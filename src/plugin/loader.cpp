@@ -28,8 +28,8 @@ Status load_plugin(const std::string &name, std::shared_ptr<const Plugin> *plugi
         const Status status = Plugin::load(path, plugin);
         if (status.ok())
             return {};
-        if (status.code() == KVF_ERR_PLUGIN_ABI)
-            code = KVF_ERR_PLUGIN_ABI;
+        if (status.code() == KVF_ERR_PLUGIN_ABI || code == KVF_ERR_NO_TRANSPORT)
+            code = status.code();
         refusals += (refusals.empty() ? "" : "; ") + path + ": " + status.sentence();
     }
     return fail(code, "no usable plugin \"%s\": %s", name.c_str(), refusals.c_str());

@@ -8,7 +8,8 @@
 namespace kvf {
 
 // The first usable <name>.so of the search path. Else the sentence lists every file looked at and why it was refused;
-// KVF_ERR_PLUGIN_ABI when one of them was built for another ABI, KVF_ERR_NO_TRANSPORT otherwise. KVF_ERR_INVALID: not
+// KVF_ERR_PLUGIN_ABI when one of them was built for another ABI, else KVF_ERR_UNSUPPORTED when one is of another kind,
+// KVF_ERR_NO_TRANSPORT otherwise. KVF_ERR_INVALID: not
 // a plugin's name.
 Status load_plugin(const std::string &name, std::shared_ptr<const Plugin> *plugin);
 

@@ -117,7 +117,7 @@ Status Plugin::check_table() {
     if (table_.name == nullptr || name_ != table_.name)
         return fail(KVF_ERR_NO_TRANSPORT, "calls itself \"%s\"", table_.name != nullptr ? table_.name : "");
     if (table_.kind != KVF_PLUGIN_TRANSPORT && table_.kind != KVF_PLUGIN_DECORATOR)
-        return fail(KVF_ERR_NO_TRANSPORT, "is neither a transport nor a decorator (kind %u)", table_.kind);
+        return fail(KVF_ERR_UNSUPPORTED, "is neither a transport nor a decorator (kind %u)", table_.kind);
     if (table_.ops == nullptr)
         return fail(KVF_ERR_NO_TRANSPORT, "has no table of operations");
     return {};

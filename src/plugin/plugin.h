@@ -12,9 +12,9 @@ namespace kvf {
 
 class Plugin {
   public:
-    // Loads the file and checks what it offers. KVF_ERR_PLUGIN_ABI: another major. KVF_ERR_NO_TRANSPORT: of no use here
-    // for another reason, or of a kind that is not transport or decorator. The sentence does not repeat the path. May
-    // block on the file system and for what the plugin does as it is loaded.
+    // Loads the file and checks what it offers. KVF_ERR_PLUGIN_ABI: another major. KVF_ERR_UNSUPPORTED: of a kind
+    // that is neither transport nor decorator. KVF_ERR_NO_TRANSPORT: of no use here for another reason. The sentence
+    // does not repeat the path. May block on the file system and for what the plugin does as it is loaded.
     static Status load(const std::string &path, std::shared_ptr<const Plugin> *plugin);
 
     ~Plugin();

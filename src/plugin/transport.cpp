@@ -54,19 +54,19 @@ Status Transport::load(const std::string &name) {
     capabilities_ = plugin_->capabilities();
     if (plus == std::string::npos) {
         if (plugin_->kind() == KVF_PLUGIN_DECORATOR)
-            return fail(KVF_ERR_NO_TRANSPORT, "%s is a decorator; name the transport below it, as in %s+shm",
+            return fail(KVF_ERR_UNSUPPORTED, "%s is a decorator; name the transport below it, as in %s+shm",
                         outer.c_str(), outer.c_str());
         return {};
     }
     if (plugin_->kind() != KVF_PLUGIN_DECORATOR)
-        return fail(KVF_ERR_NO_TRANSPORT, "%s is not a decorator, so %s can't be", outer.c_str(), name.c_str());
+        return fail(KVF_ERR_UNSUPPORTED, "%s is not a decorator, so %s can't be", outer.c_str(), name.c_str());
     const std::string inner = name.substr(plus + 1);
     if (inner.find('+') != std::string::npos)
         return fail(KVF_ERR_UNSUPPORTED, "%s: one decorator at most", name.c_str());
     if (Status status = load_plugin(inner, &inner_); !status.ok())
         return status;
     if (inner_->kind() != KVF_PLUGIN_TRANSPORT)
-        return fail(KVF_ERR_NO_TRANSPORT, "%s is not a transport, so %s can't be", inner.c_str(), name.c_str());
+        return fail(KVF_ERR_UNSUPPORTED, "%s is not a transport, so %s can't be", inner.c_str(), name.c_str());
     capabilities_ = combine(capabilities_, inner_->capabilities());
     return {};
 }

@@ -19,7 +19,8 @@ class Transport {
   public:
     // Loads what name says and opens it for the engine instance_id. Of a decorated transport's options those whose key
     // begins with the inner one's name and a dot ("shm.x=1") go to it, without that; the others to the decorator.
-    // KVF_ERR_INVALID, KVF_ERR_NO_TRANSPORT, KVF_ERR_PLUGIN_ABI, KVF_ERR_OPTION. May block.
+    // KVF_ERR_INVALID, KVF_ERR_NO_TRANSPORT, KVF_ERR_UNSUPPORTED (a plugin of another kind), KVF_ERR_PLUGIN_ABI,
+    // KVF_ERR_OPTION. May block.
     static Status open(const std::string &name, const std::string &options, uint64_t instance_id,
                        std::shared_ptr<Transport> *out);
 

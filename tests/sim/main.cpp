@@ -92,7 +92,7 @@ int main(int count, char **words) {
     if (!parse(count, words, &options))
         return 2;
     setenv("KVF_PLUGIN_PATH", KVF_SIM_PLUGINS, 1);
-    kvf::log_level(options.traced ? KVF_LOG_DEBUG : KVF_LOG_ERROR);
+    kvf::log_set(nullptr, nullptr, options.traced ? KVF_LOG_DEBUG : KVF_LOG_ERROR);
     uint64_t seeds = 0;
     uint64_t rooms = 0;
     uint64_t successes = 0;

@@ -28,7 +28,7 @@ class Log : public testing::Test {
 };
 
 TEST_F(Log, the_default_level_is_warn) {
-    log_level(0);
+    log_set(nullptr, nullptr, 0);
     EXPECT_TRUE(log_enabled(KVF_LOG_WARN));
     EXPECT_FALSE(log_enabled(KVF_LOG_INFO));
 }
@@ -38,7 +38,7 @@ TEST_F(Log, level_zero_is_the_one_of_the_environment) {
     log_set(Lines::take, &lines_, 0);
     EXPECT_TRUE(log_enabled(KVF_LOG_DEBUG));
     setenv("KVF_LOG", "no such level", 1);
-    log_level(0);
+    log_set(nullptr, nullptr, 0);
     EXPECT_FALSE(log_enabled(KVF_LOG_INFO));
     unsetenv("KVF_LOG");
 }

@@ -40,7 +40,7 @@ TEST_F(Loader, each_refusal_has_its_reason) {
         {"polite", KVF_ERR_PLUGIN_ABI, "built for plugin ABI 99.3, this library has 1.0"},
         {"impostor", KVF_ERR_NO_TRANSPORT, "calls itself \"other\""},
         {"nameless", KVF_ERR_NO_TRANSPORT, "calls itself \"\""},
-        {"strange", KVF_ERR_NO_TRANSPORT, "is neither a transport nor a decorator (kind 77)"},
+        {"strange", KVF_ERR_UNSUPPORTED, "is neither a transport nor a decorator (kind 77)"},
         {"tableless", KVF_ERR_NO_TRANSPORT, "has no table of operations"},
         {"unwilling", KVF_ERR_NO_TRANSPORT, "no device of that kind"},
         {"incomplete", KVF_ERR_NO_TRANSPORT, "lacks the required operation poll"},

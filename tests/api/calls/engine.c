@@ -18,11 +18,13 @@ static void configurations_that_can_not_be_are_refused(void **state) {
     EXPECT_ERROR(kvf_engine_create(&config, &engine), KVF_ERR_INVALID, "role is 4");
     config = config_of(KVF_ROLE_PREFILL);
     config.max_rooms = (1u << 24) + 1;
-    EXPECT_ERROR(kvf_engine_create(&config, &engine), KVF_ERR_INVALID,
-                 "max_rooms is 16777217; expected at most 16777216");
+    EXPECT_ERROR(kvf_engine_create(&config, &engine), KVF_ERR_INVALID, "max_rooms is 16777217; expected 1 to 16777216");
     config = config_of(KVF_ROLE_PREFILL);
-    config.shards = 100000;
-    EXPECT_ERROR(kvf_engine_create(&config, &engine), KVF_ERR_INVALID, "shards is 100000");
+    config.shards = 257;
+    EXPECT_ERROR(kvf_engine_create(&config, &engine), KVF_ERR_INVALID, "shards is 257; expected 1 to 256");
+    config = config_of(KVF_ROLE_PREFILL);
+    config.window_ops = 65537;
+    EXPECT_ERROR(kvf_engine_create(&config, &engine), KVF_ERR_INVALID, "window_ops is 65537; expected 1 to 65536");
     config = config_of(KVF_ROLE_PREFILL);
     config.tp_rank = 2;
     config.tp_size = 2;
@@ -157,10 +159,13 @@ static void transports_that_can_not_be_loaded_say_why(void **state) {
     EXPECT_ERROR(kvf_engine_load_transport(engine, "absent", NULL), KVF_ERR_NO_TRANSPORT,
                  KVF_TEST_FIXTURES "/bad/absent.so: ");
     EXPECT_ERROR(kvf_engine_load_transport(engine, "future", NULL), KVF_ERR_PLUGIN_ABI, "99");
+    EXPECT_ERROR(kvf_engine_load_transport(engine, "strange", NULL), KVF_ERR_UNSUPPORTED, "(kind 77)");
+    EXPECT_ERROR(kvf_engine_load_transport(engine, "shm+shm", NULL), KVF_ERR_UNSUPPORTED, "shm is not a decorator");
+    EXPECT_ERROR(kvf_engine_load_transport(engine, "fault+fault", NULL), KVF_ERR_UNSUPPORTED, "is not a transport");
     EXPECT_ERROR(kvf_engine_load_transport(engine, "No/Name", NULL), KVF_ERR_INVALID, "\"No/Name\"");
     EXPECT_ERROR(kvf_engine_load_transport(engine, "shm", "bogus=1"), KVF_ERR_OPTION, "bogus");
     EXPECT_ERROR(kvf_engine_load_transport(engine, "shm", "map"), KVF_ERR_OPTION, "map");
-    EXPECT_ERROR(kvf_engine_load_transport(engine, "fault", NULL), KVF_ERR_NO_TRANSPORT, "fault is a decorator");
+    EXPECT_ERROR(kvf_engine_load_transport(engine, "fault", NULL), KVF_ERR_UNSUPPORTED, "fault is a decorator");
     EXPECT_ERROR(kvf_engine_load_transport(engine, "fault+shm", "fail=2"), KVF_ERR_OPTION, "fail");
     EXPECT_ERROR(kvf_engine_unload_transport(engine, "shm", 0), KVF_ERR_NO_TRANSPORT,
                  "the transport shm is not loaded");
@@ -188,6 +193,40 @@ static void a_transport_in_use_is_not_unloaded(void **state) {
     close_room(it.decode, receiver);
     close_room(it.prefill, sender);
     EXPECT_OK(kvf_engine_unload_transport(it.prefill, "shm", LONG_MS));
+    EXPECT_ERROR(kvf_engine_unload_transport(it.prefill, "shm", 0), KVF_ERR_NO_TRANSPORT, "shm");
+    pair_close(&it);
+}
+
+static void *unload_while_it_is_used(void *engine) {
+    EXPECT_OK(kvf_engine_unload_transport(engine, "shm", LONG_MS));
+    return NULL;
+}
+
+static void memory_and_tensors_come_and_go_while_an_unload_waits(void **state) {
+    (void)state;
+    pair it;
+    pthread_t unload;
+    kvf_room sender, receiver;
+    const uint32_t page = 1;
+    pair_open(&it, NULL, NULL);
+    open_rooms(&it, 7, &sender, &receiver);
+    EXPECT_OK(accept_pages(it.decode, receiver, &page, 1));
+    await(it.prefill, sender, KVF_STATE_WAITING);
+    assert_int_equal(pthread_create(&unload, NULL, unload_while_it_is_used, it.prefill), 0);
+    /* The room ends behind these, so that they can't wait for the unload. */
+    for (int looks = 0; looks < 100; look_again(&looks)) {
+        void *memory = NULL;
+        kvf_tensor tensor;
+        EXPECT_OK(kvf_memory_alloc(it.prefill, PAGE_BYTES, &memory));
+        EXPECT_OK(kvf_memory_free(it.prefill, memory));
+        memset(&tensor, 0, sizeof tensor);
+        EXPECT_ERROR(kvf_engine_register(it.prefill, &tensor, 1, sizeof tensor), KVF_ERR_EMPTY, "");
+    }
+    EXPECT_OK(send_pages(it.prefill, sender, &page, 1, KVF_CHUNK_LAST));
+    EXPECT_END(it.decode, receiver, KVF_OK);
+    close_room(it.decode, receiver);
+    close_room(it.prefill, sender);
+    pthread_join(unload, NULL);
     EXPECT_ERROR(kvf_engine_unload_transport(it.prefill, "shm", 0), KVF_ERR_NO_TRANSPORT, "shm");
     pair_close(&it);
 }
@@ -307,6 +346,32 @@ static void a_sentence_is_the_threads_own(void **state) {
     assert_non_null(strstr(kvf_last_error(), "level is 7"));
 }
 
+static void calls_that_succeed_leave_the_sentence_of_the_last_that_failed(void **state) {
+    (void)state;
+    kvf_engine *engine = NULL;
+    kvf_counter counter;
+    kvf_event event;
+    const kvf_engine_config config = config_of(KVF_ROLE_DECODE);
+    EXPECT_OK(kvf_engine_create(&config, &engine));
+    EXPECT_ERROR(kvf_log_set(NULL, NULL, 7), KVF_ERR_INVALID, "level is 7");
+    EXPECT_OK(kvf_log_set(NULL, NULL, 0));
+    EXPECT_OK(kvf_memory_free(engine, NULL));
+    assert_true(kvf_engine_counters(engine, &counter, 1, sizeof counter) > 0);
+    assert_int_equal(kvf_engine_events(engine, &event, 1, sizeof event, 0), 0);
+    assert_string_equal(kvf_engine_address(engine), "");
+    assert_non_null(strstr(kvf_last_error(), "level is 7"));
+    EXPECT_OK(kvf_engine_destroy(engine, 0));
+    assert_non_null(strstr(kvf_last_error(), "level is 7"));
+}
+
+static void an_address_that_can_not_be_given_is_empty_and_says_why(void **state) {
+    (void)state;
+    assert_string_equal(kvf_engine_address(NULL), "");
+    assert_non_null(strstr(kvf_last_error(), "engine is NULL"));
+    assert_string_equal(kvf_bootstrap_address(NULL), "");
+    assert_non_null(strstr(kvf_last_error(), "bootstrap is NULL"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(configurations_that_can_not_be_are_refused),
@@ -324,6 +389,9 @@ int main(void) {
         cmocka_unit_test(every_status_has_a_name_and_a_text),
         cmocka_unit_test(the_version_is_the_headers),
         cmocka_unit_test(a_sentence_is_the_threads_own),
+        cmocka_unit_test(calls_that_succeed_leave_the_sentence_of_the_last_that_failed),
+        cmocka_unit_test(an_address_that_can_not_be_given_is_empty_and_says_why),
+        cmocka_unit_test(memory_and_tensors_come_and_go_while_an_unload_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
