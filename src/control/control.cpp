@@ -141,6 +141,8 @@ void Control::shutdown(const Cause &cause) {
         lose_link(connection, cause);
     }
     connections_.clear();
+    sources_.clear();
+    unready_bytes_ = 0;
     settles_.clear();
     places_.clear();
     while (!seeks_.empty()) {

@@ -116,6 +116,9 @@ class Control final : private Finder::Answers {
         LinkRef link;                     // in state ready
         uint64_t explain_at = kNever;     // when to tell waiting rooms that it is tensors they wait for
         bool retiring = false;            // ends when its rooms have
+        std::string source;               // the host of an accepted one
+        size_t told_bytes = 0;            // of its LAYOUT and REGIONS, which the handshake keeps
+        size_t unready_bytes = 0;         // what it holds of what peers that are not ready may hold in all
         uint64_t patient_until = 0;       // retiring: the other side has until then to end it
     };
 
@@ -153,6 +156,7 @@ class Control final : private Finder::Answers {
     Status take_room_message(Connection &connection, WireMessage &&message);
     void after_step(Connection &connection, Session::State before);
     void receive(Connection &connection, std::span<const uint8_t> bytes);
+    void charge(Connection &connection);
     void remove(Connection &connection, const Cause &cause, const Status &why);
     void finish(Connection &connection, const Status &why, bool say_bye);
     void retire(Connection &connection);
@@ -217,6 +221,8 @@ class Control final : private Finder::Answers {
 
     ExportsRef exports_;
     std::unordered_map<uint64_t, Connection> connections_;
+    std::map<std::string, size_t, std::less<>> sources_; // how many connections were accepted from a host
+    size_t unready_bytes_ = 0;                           // of all connections
     uint64_t next_connection_ = 1;
     std::map<std::string, Place, std::less<>> places_; // elements stay where they are
     Seeks seeks_;

@@ -10,9 +10,17 @@ namespace kvf {
 namespace {
 
 constexpr size_t kMostConnections = 4096;
+constexpr size_t kMostFromOne = 1024;              // of them accepted from one host
+constexpr size_t kMostUnready = size_t{256} << 20; // bytes that peers which are not ready have sent and that are kept
 constexpr uint64_t kExplainAfter = 500 * kNanosPerMilli;      // a LAYOUT that is just under way needs no explanation
 constexpr uint64_t kRetiringLooks = 10 * kNanosPerMilli;      // how often an end is looked for that nobody announces
 constexpr uint64_t kRetiringPatience = 2000 * kNanosPerMilli; // with a dialer that is to end an unused connection
+
+// "tcp://10.0.0.1" of "tcp://10.0.0.1:4000".
+std::string host_of(const std::string &address) {
+    const size_t port = address.rfind(':');
+    return address.starts_with("tcp://") && port > 5 ? address.substr(0, port) : address;
+}
 
 bool is_room_message(const WireMessage &message) {
     return std::holds_alternative<OfferMessage>(message) || std::holds_alternative<StatusMessage>(message) ||
@@ -51,12 +59,17 @@ template Status Control::send(uint64_t, const ByeMessage &);
 // --------------------------------------------------------------------------------------------------------- beginning
 
 uint64_t Control::accepted(const std::string &peer_address) {
-    if (connections_.size() >= kMostConnections || closing_) {
+    std::string source = host_of(peer_address);
+    const auto from = sources_.find(source);
+    if (connections_.size() >= kMostConnections || (from != sources_.end() && from->second >= kMostFromOne) ||
+        closing_) {
         counters_.add(ControlCounter::connections_rejected);
         return 0;
     }
     counters_.add(ControlCounter::connections_accepted);
+    ++sources_[source];
     Connection &connection = add_connection(next_connection_++);
+    connection.source = std::move(source);
     open_session(connection, Session::Side::acceptor, peer_address);
     update_gauges();
     return connection.id;
@@ -100,6 +113,8 @@ void Control::received(uint64_t id, std::span<const uint8_t> bytes) {
     connection->session->heard(now_);
     try {
         receive(*connection, bytes);
+        if ((connection = find(id)) != nullptr)
+            charge(*connection);
     } catch (const std::bad_alloc &) {
         // The message that did not fit costs its connection, no more.
         if ((connection = find(id)) != nullptr)
@@ -128,6 +143,24 @@ void Control::receive(Connection &connection, std::span<const uint8_t> bytes) {
     }
 }
 
+// Keeps account of what is held for peers that are not ready, who have proven nothing yet. Where that is too much, the
+// one with most of it goes.
+void Control::charge(Connection &connection) {
+    const bool ready = connection.session->state() == Session::State::ready;
+    const size_t now = ready ? 0 : connection.reader.buffered() + connection.told_bytes;
+    unready_bytes_ += now - std::exchange(connection.unready_bytes, now);
+    if (unready_bytes_ <= kMostUnready)
+        return;
+    Connection *largest = &connection;
+    for (auto &[id, other] : connections_)
+        if (other.unready_bytes > largest->unready_bytes)
+            largest = &other;
+    finish(*largest,
+           fail(KVF_ERR_NO_MEMORY, "%s holds %zu bytes of what peers that are not ready may hold",
+                largest->session->peer_name().c_str(), largest->unready_bytes),
+           true);
+}
+
 Status Control::take_frame(Connection &connection, std::span<const uint8_t> frame, bool *said_bye) {
     counters_.add(ControlCounter::frames_received);
     WireMessage message;
@@ -135,6 +168,10 @@ Status Control::take_frame(Connection &connection, std::span<const uint8_t> fram
         counters_.add(ControlCounter::messages_malformed);
         return {status.code(), connection.session->peer_name() + " sent " + status.sentence()};
     }
+    if (std::holds_alternative<LayoutMessage>(message))
+        connection.told_bytes = frame.size();
+    else if (std::holds_alternative<RegionsMessage>(message))
+        connection.told_bytes += frame.size();
     if (is_room_message(message))
         return take_room_message(connection, std::move(message));
     *said_bye = std::holds_alternative<ByeMessage>(message);
@@ -169,6 +206,8 @@ Status Control::take_room_message(Connection &connection, WireMessage &&message)
 void Control::after_step(Connection &connection, Session::State before) {
     const Session &session = *connection.session;
     const Session::State state = session.state();
+    if (state != before)
+        alarm_.by(now_); // its deadline is another
     if (before == Session::State::hello && state != before) {
         connection.reader.set_bound(kFrameBound);
         alarm_.by(session.next_deadline()); // sooner than that of HELLO was
@@ -254,6 +293,10 @@ void Control::remove(Connection &connection, const Cause &cause, const Status &w
     } else {
         counters_.add(ControlCounter::connections_failed);
     }
+    unready_bytes_ -= connection.unready_bytes;
+    const auto from = sources_.find(connection.source);
+    if (from != sources_.end() && --from->second == 0)
+        sources_.erase(from);
     Place *place = connection.place;
     connections_.erase(connection.id);
     if (place != nullptr)

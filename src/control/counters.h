@@ -15,7 +15,7 @@ namespace kvf {
     X(open_seeks, "rooms that wait for their peer")                                             \
     X(open_settles, "lost rooms whose peer has yet to say that nothing of them is in flight")   \
     X(connections_accepted, "")                                                                 \
-    X(connections_rejected, "beyond the most at one time")                                      \
+    X(connections_rejected, "beyond the most at one time, or from one host")                    \
     X(connections_dialed, "")                                                                   \
     X(connections_failed, "dials that came to nothing")                                         \
     X(connections_lost, "ended after they stood")                                               \

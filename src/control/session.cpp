@@ -10,6 +10,7 @@ namespace kvf {
 namespace {
 
 constexpr uint64_t kHelloDeadline = 10'000 * kNanosPerMilli;
+constexpr uint64_t kAgreeDeadline = 60'000 * kNanosPerMilli; // from the first look at a session that is agreeing
 constexpr uint32_t kMostMisses = 2;
 
 const char *state_text(Session::State state) {
@@ -224,12 +225,20 @@ Status Session::on(HeartbeatMessage &&heartbeat) {
 }
 
 uint64_t Session::next_deadline() const {
-    return state_ == State::hello ? hello_by_ : (asked_ == 0 ? heard_at_ : asked_at_) + heartbeat_ns_;
+    const uint64_t ask_at = (asked_ == 0 ? heard_at_ : asked_at_) + heartbeat_ns_;
+    return state_ == State::hello ? hello_by_ : std::min(ask_at, agree_by_);
 }
 
 Status Session::tick(uint64_t now) {
+    if (!agreeing())
+        agree_by_ = kNever;
+    else if (agree_by_ == kNever)
+        agree_by_ = now + kAgreeDeadline;
     if (now < next_deadline())
         return {};
+    if (now >= agree_by_)
+        return fail(KVF_ERR_PEER_SILENT, "%s did not come to an end of the handshake within %llu s", peer_name_.c_str(),
+                    static_cast<unsigned long long>(kAgreeDeadline / (1000 * kNanosPerMilli)));
     if (state_ == State::hello)
         return fail(KVF_ERR_PEER_SILENT, "%s did not say HELLO within %llu s", peer_name_.c_str(),
                     static_cast<unsigned long long>(kHelloDeadline / (1000 * kNanosPerMilli)));

@@ -3,6 +3,7 @@
 // the check that they may come now.
 #pragma once
 
+#include "base/clock.h"
 #include "control/exports.h"
 #include "control/peer_handle.h"
 #include "control/wire_messages.h"
@@ -75,6 +76,8 @@ class Session {
     const RoutesRef &routes() const { return routes_; }
     // The peer asks that no new rooms begin.
     bool retiring() const { return retiring_; }
+    // Both layouts are known and the rest is to be agreed on, which takes no waiting for anybody's tensors.
+    bool agreeing() const { return state_ == State::regions || state_ == State::choosing; }
     uint32_t missed() const { return asked_ > 0 ? asked_ - 1 : 0; }
 
   private:
@@ -134,6 +137,7 @@ class Session {
     std::shared_ptr<PeerHandle> handle_;
     RoutesRef routes_;
 
+    uint64_t agree_by_ = kNever; // while agreeing
     uint64_t heard_at_;
     uint32_t asked_ = 0;    // pings since the peer was heard
     uint64_t asked_at_ = 0; // the last; a miss is counted from there, as this process may have been stopped itself

@@ -185,6 +185,61 @@ TEST_F(Protocol, the_sentence_says_who_sent_what_and_when) {
     EXPECT_EQ(bye, "stranger (tcp://stranger) sent a frame of 4294967295 bytes; 16 to 16777212 are allowed here");
 }
 
+TEST_F(Protocol, one_host_has_its_share_of_connections_and_no_more) {
+    std::vector<uint64_t> first;
+    for (int i = 0; i < 1024; ++i)
+        first.push_back(prefill->control().accepted("tcp://10.9.9.9:" + std::to_string(i)));
+    EXPECT_NE(first.back(), 0u);
+    EXPECT_EQ(prefill->control().accepted("tcp://10.9.9.9:2000"), 0u);
+    EXPECT_EQ(prefill->counter(ControlCounter::connections_rejected), 1u);
+    EXPECT_NE(prefill->control().accepted("tcp://10.9.9.8:2000"), 0u);
+    EXPECT_NE(prefill->control().accepted("tcp://[::1]:2000"), 0u);
+    prefill->control().closed(first.front(), Status(KVF_ERR_PEER_LOST, "gone"));
+    EXPECT_NE(prefill->control().accepted("tcp://10.9.9.9:2000"), 0u);
+    EXPECT_EQ(prefill->control().accepted("tcp://10.9.9.9:2001"), 0u);
+}
+
+// Parts of frames: the connection with most of them goes, and those that hold little stay.
+TEST_F(Protocol, what_peers_that_are_not_ready_have_sent_is_bounded) {
+    equip();
+    const auto greeted = [&] {
+        const uint64_t id = net.strange_connection(*prefill);
+        net.inject(*prefill, id, hello(KVF_ROLE_DECODE));
+        return id;
+    };
+    const uint64_t small = greeted();
+    net.inject(*prefill, small, std::vector<uint8_t>{0, 0, 0x10, 0, 1});
+    std::vector<uint8_t> part(size_t{15} << 20);
+    part[2] = 0xf8; // of 15.5 MiB
+    for (int i = 0; i < 17; ++i)
+        net.inject(*prefill, greeted(), part);
+    EXPECT_EQ(prefill->counter(ControlCounter::open_connections), 18u);
+    part.resize(part.size() + 1000);
+    net.inject(*prefill, greeted(), part); // the largest
+    EXPECT_EQ(prefill->counter(ControlCounter::open_connections), 18u);
+    net.inject(*prefill, small, std::vector<uint8_t>{1});
+    EXPECT_EQ(prefill->counter(ControlCounter::open_connections), 18u);
+}
+
+TEST_F(Protocol, a_dialer_that_does_not_choose_is_given_up) {
+    equip();
+    const uint64_t before = dialer_at(Step::ready);
+    for (const Step step : {Step::regions, Step::choosing}) {
+        const uint64_t id = dialer_at(step);
+        const auto last = [&](uint64_t ms) {
+            for (uint64_t gone = 0; gone < ms; gone += 1000) {
+                net.advance_ms(1000);
+                for (const uint64_t alive : {before, id})
+                    net.inject(*prefill, alive, HeartbeatMessage{});
+            }
+        };
+        last(58'000);
+        EXPECT_EQ(prefill->counter(ControlCounter::open_connections), 2u);
+        last(4'000);
+        EXPECT_EQ(prefill->counter(ControlCounter::open_connections), 1u);
+    }
+}
+
 // What a room offers is between its two sides: its sender looks at it.
 TEST_F(Protocol, an_offer_of_pages_that_are_not_there_costs_no_connection) {
     equip();
@@ -231,7 +286,7 @@ TEST_F(Protocol, a_connection_without_hello_is_closed_after_ten_seconds) {
 
 TEST_F(Protocol, connections_are_bounded) {
     for (int i = 0; i < 4096; ++i)
-        ASSERT_NE(net.strange_connection(*prefill), 0u);
+        ASSERT_NE(prefill->control().accepted("tcp://10.0.0." + std::to_string(i % 8) + ":4000"), 0u);
     EXPECT_EQ(net.strange_connection(*prefill), 0u);
     EXPECT_EQ(prefill->counter(ControlCounter::connections_rejected), 1u);
 }
