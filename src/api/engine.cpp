@@ -33,8 +33,9 @@ int kvf_engine_destroy(kvf_engine *engine, uint32_t drain_ms) {
             return {};
         const std::unique_ptr<kvf_engine> owned(engine);
         if (engine->forks != kvf::forks()) {
-            // Its threads are not in this process, nor are its locks to be trusted: all that can be done is to forget
-            // it.
+            // Its threads are not in this process, nor are its locks to be trusted: all that can be done is to let go
+            // of its address and connections, and to forget it.
+            owned->engine->forget_in_child();
             (void)owned->engine.release();
             return {};
         }

@@ -38,6 +38,7 @@ class Request final : public BootstrapRequest, public std::enable_shared_from_th
           call_(std::move(call)),
           done_(std::move(done)),
           deadline_(*io),
+          patience_(*io),
           resolver_(*io),
           socket_(*io),
           buffer_(kMaxBuffer) {
@@ -46,6 +47,7 @@ class Request final : public BootstrapRequest, public std::enable_shared_from_th
     }
 
     void start_clock(std::chrono::milliseconds deadline) {
+        whole_ = deadline;
         deadline_.expires_after(deadline);
         deadline_.async_wait([self = shared_from_this(), deadline](error_code stopped) {
             if (!stopped)
@@ -90,6 +92,7 @@ class Request final : public BootstrapRequest, public std::enable_shared_from_th
     // Tries the endpoints in turn; the last one's error is the one told.
     void connect() {
         const tcp::endpoint endpoint = endpoints_[next_endpoint_++];
+        connecting_ = true;
         // By hand, for Asio's own socket is not close-on-exec.
         const int fd = ::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
         error_code error;
@@ -102,6 +105,15 @@ class Request final : public BootstrapRequest, public std::enable_shared_from_th
             return;
         }
         socket_.async_connect(endpoint, [self = shared_from_this()](error_code failed) { self->on_connected(failed); });
+        if (endpoints_.size() == 1)
+            return;
+        // One that does not answer leaves the others their part of the time.
+        patience_.expires_after(whole_ / (endpoints_.size() + 1));
+        patience_.async_wait([self = shared_from_this(), tried = next_endpoint_](error_code cancelled) {
+            error_code ignored;
+            if (!cancelled && self->connecting_ && self->next_endpoint_ == tried)
+                self->socket_.close(ignored);
+        });
     }
 
     // Owns fd.
@@ -114,6 +126,8 @@ class Request final : public BootstrapRequest, public std::enable_shared_from_th
     }
 
     void on_connected(error_code error) {
+        connecting_ = false;
+        patience_.cancel();
         if (!done_)
             return;
         if (!error)
@@ -122,7 +136,7 @@ class Request final : public BootstrapRequest, public std::enable_shared_from_th
             return connect();
         if (error == asio::error::connection_refused)
             return fail("is not there: connection refused");
-        fail("can't be reached: " + error.message());
+        fail("can't be reached: " + (error == asio::error::operation_aborted ? "it does not answer" : error.message()));
     }
 
     void write() {
@@ -176,14 +190,18 @@ class Request final : public BootstrapRequest, public std::enable_shared_from_th
     void stop() {
         error_code ignored;
         deadline_.cancel();
+        patience_.cancel();
         resolver_.cancel();
         socket_.close(ignored);
     }
 
     asio::io_context *io_;
     HttpCall call_;
-    Done done_; // null once it was called or cancelled
+    Done done_;                          // null once it was called or cancelled
+    std::chrono::milliseconds whole_{0}; // of the deadline
     asio::steady_timer deadline_;
+    asio::steady_timer patience_; // with the endpoint that is tried, where there are others
+    bool connecting_ = false;
     tcp::resolver resolver_;
     std::vector<tcp::endpoint> endpoints_;
     size_t next_endpoint_ = 0;

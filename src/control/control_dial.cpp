@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "control/bootstrap_address.h"
 
+#include <boost/asio/ip/tcp.hpp>
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -20,6 +22,7 @@ namespace kvf {
 namespace {
 
 constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr int kAcceptBatch = 32; // connections accepted before those that are there get a turn
 
 // Small messages must not wait for each other. Fails harmlessly on a Unix socket.
 void no_delay(int fd) {
@@ -30,24 +33,41 @@ void no_delay(int fd) {
 } // namespace
 
 struct ControlThread::Loop::Dialing {
-    uint64_t connection = 0;
+    Dialing(boost::asio::io_context &io, uint64_t connection) : connection(connection), resolver(io), patience(io) {}
+
+    void cancel() {
+        boost::system::error_code ignored;
+        resolver.cancel();
+        patience.cancel();
+        if (stream)
+            stream->close(ignored);
+    }
+
+    const uint64_t connection;
+    boost::asio::ip::tcp::resolver resolver;
     std::vector<Endpoint> endpoints;
     size_t next = 0;
-    Status last; // why the one before was not reached
+    boost::asio::steady_timer patience; // with the one that is tried, where there are others
+    Status last;                        // why the one before was not reached
     std::unique_ptr<Socket::Stream> stream;
 };
 
 // ---------------------------------------------------------------------------------------------------------- accepting
 
+// Once a turn: whatever went wrong in an earlier one, peers are waited for.
 void ControlThread::Loop::wait_for_peers() {
+    if (accepting_ || !acceptor_.is_open())
+        return;
     acceptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read, [this](const auto &error) {
+        accepting_ = false;
         if (!error && acceptor_.is_open())
-            accept_all();
+            accept_some();
     });
+    accepting_ = true;
 }
 
-void ControlThread::Loop::accept_all() {
-    for (;;) {
+void ControlThread::Loop::accept_some() {
+    for (int i = 0; i < kAcceptBatch; ++i) {
         sockaddr_storage name{};
         socklen_t size = sizeof name;
         const int fd =
@@ -59,14 +79,13 @@ void ControlThread::Loop::accept_all() {
         if (errno == EINTR || errno == ECONNABORTED)
             continue;
         if (errno == EAGAIN || errno == EWOULDBLOCK)
-            return wait_for_peers();
+            return;
         // No descriptors, or no memory: the peers that wait would wake us again at once.
         log(KVF_LOG_WARN, "accepting peers: %s", fail_system(errno, "accept").sentence().c_str());
         accept_pause_.expires_after(kAcceptPause);
-        return accept_pause_.async_wait([this](const auto &error) {
-            if (!error && acceptor_.is_open())
-                accept_all();
-        });
+        accept_pause_.async_wait([this](const auto &) { accepting_ = false; });
+        accepting_ = true;
+        return;
     }
 }
 
@@ -90,8 +109,7 @@ void ControlThread::Loop::accept(int fd, const void *sockaddr) {
 // ------------------------------------------------------------------------------------------------------------ dialing
 
 void ControlThread::Loop::dial(uint64_t connection, const std::string &address) {
-    const auto dialing = std::make_shared<Dialing>();
-    dialing->connection = connection;
+    const auto dialing = std::make_shared<Dialing>(io_, connection);
     dialing_.emplace(connection, dialing);
     if (address.starts_with("tcp://"))
         return resolve(dialing, address);
@@ -120,21 +138,23 @@ void ControlThread::Loop::resolve(const std::shared_ptr<Dialing> &dialing, const
         dialing->endpoints.emplace_back(boost::asio::ip::tcp::endpoint(number, there.port));
         connect(dialing);
     } else {
-        resolver_.async_resolve(there.host, std::to_string(there.port),
-                                [this, dialing, host = there.host](const auto &error, const auto &results) {
-                                    if (error)
-                                        return dial_ended(
-                                            dialing->connection,
-                                            fail(KVF_ERR_BOOTSTRAP, "%s: %s", host.c_str(), error.message().c_str()));
-                                    for (const auto &result : results)
-                                        dialing->endpoints.emplace_back(result.endpoint());
-                                    connect(dialing);
-                                });
+        dialing->resolver.async_resolve(
+            there.host, std::to_string(there.port),
+            [this, dialing, host = there.host](const auto &error, const auto &results) {
+                if (error)
+                    return dial_ended(dialing->connection,
+                                      fail(KVF_ERR_BOOTSTRAP, "%s: %s", host.c_str(), error.message().c_str()));
+                for (const auto &result : results)
+                    dialing->endpoints.emplace_back(result.endpoint());
+                connect(dialing);
+            });
     }
 }
 
-// Tries the next endpoint.
+// Tries the next endpoint. One that does not answer leaves the others their part of the time.
 void ControlThread::Loop::connect(const std::shared_ptr<Dialing> &dialing) {
+    if (!dialing_.contains(dialing->connection))
+        return; // closed meanwhile
     if (dialing->next == dialing->endpoints.size()) {
         boost::asio::post(io_, [this, id = dialing->connection, why = dialing->last] { dial_ended(id, why); });
         return;
@@ -151,13 +171,29 @@ void ControlThread::Loop::connect(const std::shared_ptr<Dialing> &dialing) {
     }
     no_delay(fd);
     dialing->stream->async_connect(endpoint, [this, dialing](const auto &failed) {
-        if (!dialing_.contains(dialing->connection))
-            return; // closed meanwhile
+        dialing->patience.cancel();
         if (!failed)
             return dial_ended(dialing->connection, {});
-        dialing->last = fail(KVF_ERR_PEER_LOST, "%s", failed.message().c_str());
+        const bool given_up = failed == boost::asio::error::operation_aborted;
+        dialing->last = fail(KVF_ERR_PEER_LOST, "%s", given_up ? "it does not answer" : failed.message().c_str());
         connect(dialing);
     });
+    if (dialing->endpoints.size() == 1)
+        return;
+    dialing->patience.expires_after(std::chrono::nanoseconds(kDialDeadline / (dialing->endpoints.size() + 1)));
+    dialing->patience.async_wait([dialing, tried = dialing->next](const auto &cancelled) {
+        boost::system::error_code ignored;
+        if (!cancelled && dialing->next == tried)
+            dialing->stream->close(ignored);
+    });
+}
+
+void ControlThread::Loop::cancel_dial(uint64_t connection) {
+    const auto it = dialing_.find(connection);
+    if (it == dialing_.end())
+        return;
+    it->second->cancel();
+    dialing_.erase(it);
 }
 
 void ControlThread::Loop::dial_ended(uint64_t connection, const Status &status) {

@@ -8,12 +8,15 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
 
 namespace kvf {
 namespace {
+
+constexpr size_t kMostUnsent = size_t{512} << 20; // bytes that all peers together leave unread
 
 // Runs fn; what it throws (no memory, most likely) ends there.
 template <typename Fn>
@@ -35,9 +38,11 @@ ControlThread::Loop::Loop(const ControlConfig &config, ToShardFn to_shard, Liste
       timer_(io_),
       accept_pause_(io_),
       acceptor_(io_),
-      resolver_(io_),
       bootstrap_(io_),
-      control_(config, address_, *this, monotonic_ns()) {}
+      control_(config, address_, *this, monotonic_ns()) {
+    if (listener_.fd() >= 0)
+        descriptors_.add(listener_.fd());
+}
 
 ControlThread::Loop::~Loop() {
     if (acceptor_.is_open())
@@ -56,10 +61,7 @@ void ControlThread::Loop::start() {
 
 void ControlThread::Loop::run() {
     if (listener_.fd() >= 0)
-        contained([this] {
-            acceptor_.assign(listener_.fd());
-            wait_for_peers();
-        });
+        contained([this] { acceptor_.assign(listener_.fd()); });
     while (!stopping_ || (!lingering_.empty() && monotonic_ns() < stop_by_))
         contained([this] { turn(); });
     {
@@ -78,6 +80,7 @@ void ControlThread::Loop::turn() {
     control_.tick(monotonic_ns());
     drain();
     flush();
+    wait_for_peers();
     const uint64_t until = monotonic_ns() + kLingerNs;
     do {
         if (io_.poll() > 0 || !mailbox_.empty())
@@ -102,13 +105,15 @@ void ControlThread::Loop::drain() {
 }
 
 void ControlThread::Loop::flush() {
-    for (const uint64_t id : std::exchange(unflushed_, {})) {
-        const auto it = sockets_.find(id);
-        if (it != sockets_.end())
-            std::shared_ptr(it->second)->flush(); // which may end it
+    while (!unflushed_.empty() || !overfull_.empty()) { // the end of one may be told to others
+        for (const uint64_t id : std::exchange(unflushed_, {})) {
+            const auto it = sockets_.find(id);
+            if (it != sockets_.end())
+                std::shared_ptr(it->second)->flush(); // which may end it
+        }
+        for (const uint64_t id : std::exchange(overfull_, {}))
+            socket_closed(id, {KVF_ERR_PEER_SILENT, "the peer does not read what is sent to it"});
     }
-    for (const uint64_t id : std::exchange(overfull_, {}))
-        socket_closed(id, {KVF_ERR_PEER_SILENT, "the peer does not read what is sent to it"});
 }
 
 void ControlThread::Loop::set_timer() {
@@ -128,6 +133,8 @@ void ControlThread::Loop::begin_to_stop() {
     control_.shutdown({KVF_ERR_CLOSED, -1, ""});
     if (acceptor_.is_open())
         acceptor_.release();
+    if (listener_.fd() >= 0)
+        descriptors_.remove(listener_.fd());
     listener_ = {};
     stopping_ = true;
     stop_by_ = monotonic_ns() + linger_ms_ * kNanosPerMilli;
@@ -168,7 +175,7 @@ void ControlThread::Loop::stop(uint32_t flush_ms) {
 // -------------------------------------------------------------------------------------------------------- the sockets
 
 void ControlThread::Loop::adopt(Socket::Stream stream, uint64_t id) {
-    const auto socket = std::make_shared<Socket>(std::move(stream), id, *this);
+    const auto socket = std::make_shared<Socket>(std::move(stream), id, *this, unsent_, descriptors_);
     sockets_.emplace(id, socket);
     socket->start();
 }
@@ -181,10 +188,16 @@ void ControlThread::Loop::send(uint64_t connection, std::span<const uint8_t> fra
         overfull_.push_back(connection);
     else if (unflushed_.empty() || unflushed_.back() != connection)
         unflushed_.push_back(connection);
+    if (unsent_ <= kMostUnsent)
+        return;
+    const auto largest = std::max_element(sockets_.begin(), sockets_.end(), [](const auto &a, const auto &b) {
+        return a.second->unsent() < b.second->unsent();
+    });
+    overfull_.push_back(largest->first);
 }
 
 void ControlThread::Loop::close(uint64_t connection) {
-    dialing_.erase(connection);
+    cancel_dial(connection);
     const auto it = sockets_.find(connection);
     if (it == sockets_.end())
         return;

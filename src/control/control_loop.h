@@ -9,7 +9,6 @@
 #include "control/socket.h"
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
@@ -35,6 +34,7 @@ class ControlThread::Loop final : public ControlPort, public Socket::Events {
     bool post(std::function<void()> fn);
     void stop(uint32_t flush_ms);
     Control &control() { return control_; }
+    void forget_in_child() { descriptors_.close_all(); }
 
     // ControlPort
     void dial(uint64_t connection, const std::string &address) override;
@@ -67,12 +67,13 @@ class ControlThread::Loop final : public ControlPort, public Socket::Events {
     void adopt(Socket::Stream stream, uint64_t id);
 
     void wait_for_peers();
-    void accept_all();
+    void accept_some();
     void accept(int fd, const void *sockaddr);
 
     void resolve(const std::shared_ptr<Dialing> &dialing, const std::string &address);
     void connect(const std::shared_ptr<Dialing> &dialing);
     void dial_ended(uint64_t connection, const Status &status);
+    void cancel_dial(uint64_t connection);
 
     const ToShardFn to_shard_;
     Listener listener_; // empty when there is none, or it has ended
@@ -88,9 +89,11 @@ class ControlThread::Loop final : public ControlPort, public Socket::Events {
     uint64_t timer_at_ = kNever; // when it goes off
     boost::asio::steady_timer accept_pause_;
     boost::asio::posix::stream_descriptor acceptor_; // the listener's, which closes it
-    boost::asio::ip::tcp::resolver resolver_;
+    bool accepting_ = false;                         // accept_some() will be called
     BootstrapClient bootstrap_;
 
+    Descriptors descriptors_;
+    size_t unsent_ = 0; // bytes, of all sockets
     std::unordered_map<uint64_t, std::shared_ptr<Socket>> sockets_;
     std::unordered_map<uint64_t, std::shared_ptr<Socket>> lingering_;
     std::unordered_map<uint64_t, std::shared_ptr<Dialing>> dialing_;

@@ -8,8 +8,6 @@
 namespace kvf {
 namespace {
 
-constexpr uint64_t kDialDeadline = 10'000 * kNanosPerMilli;
-
 // For rooms that are gone a peer is still sought so long, and for so many, to tell it.
 constexpr uint64_t kGoneKept = 30'000 * kNanosPerMilli;
 constexpr size_t kMostGone = 4096;

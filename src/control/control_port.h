@@ -2,6 +2,7 @@
 // a simulated network. None of these calls waits, and none calls back into Control before it has returned.
 #pragma once
 
+#include "base/clock.h"
 #include "control/bootstrap_types.h"
 #include "room/messages.h"
 
@@ -12,11 +13,14 @@
 
 namespace kvf {
 
+constexpr uint64_t kDialDeadline = 10'000 * kNanosPerMilli;
+
 class ControlPort {
   public:
     virtual ~ControlPort() = default;
 
-    // Connects to "tcp://host:port" or "unix:///path": Control::connected or dial_failed follows.
+    // Connects to "tcp://host:port" or "unix:///path": Control::connected or dial_failed follows. What takes longer
+    // than kDialDeadline is closed by Control.
     virtual void dial(uint64_t connection, const std::string &address) = 0;
     // The frame is copied. Frames of a connection arrive in order or not at all.
     virtual void send(uint64_t connection, std::span<const uint8_t> frame) = 0;

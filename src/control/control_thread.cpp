@@ -61,6 +61,10 @@ void ControlThread::stop(uint32_t flush_ms) {
     loop_->stop(flush_ms);
 }
 
+void ControlThread::forget_in_child() {
+    loop_->forget_in_child();
+}
+
 void ControlThread::for_each_counter(const CounterFn &fn) const {
     loop_->control().counters().for_each(fn);
 }

@@ -46,6 +46,10 @@ class ControlThread {
     // the control thread. to_shard is not called any more when it has returned.
     void stop(uint32_t flush_ms = 500);
 
+    // In a child after fork, where the thread is not: closes the child's copies of the listener and of the connections,
+    // and is of no use after that. They stay the parent's.
+    void forget_in_child();
+
     // The counters of the control plane; names are static, gauges begin with "open_". Any thread.
     void for_each_counter(const CounterFn &fn) const;
 

@@ -16,8 +16,14 @@ constexpr size_t kKeptQueue = 1u << 20;   // a larger buffer is given back once 
 
 // in_ is left as it is: its pages are touched only as far as bytes come.
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
-Socket::Socket(Stream stream, uint64_t id, Events &events)
-    : stream_(std::move(stream)), id_(id), events_(&events), timer_(stream_.get_executor()) {
+Socket::Socket(Stream stream, uint64_t id, Events &events, size_t &unsent, Descriptors &descriptors)
+    : stream_(std::move(stream)),
+      id_(id),
+      events_(&events),
+      timer_(stream_.get_executor()),
+      unsent_(unsent),
+      descriptors_(descriptors) {
+    descriptors_.add(stream_.native_handle());
     boost::system::error_code ignored;
     stream_.non_blocking(true, ignored);
 }
@@ -46,9 +52,10 @@ void Socket::on_read(const boost::system::error_code &error, size_t size) {
 // ------------------------------------------------------------------------------------------------------------ sending
 
 bool Socket::queue(std::span<const uint8_t> bytes) {
-    if (out_.size() - out_at_ + bytes.size() > kMostQueued)
+    if (unsent() + bytes.size() > kMostQueued)
         return false;
     out_.insert(out_.end(), bytes.begin(), bytes.end());
+    unsent_ += bytes.size();
     return true;
 }
 
@@ -58,7 +65,9 @@ void Socket::flush() {
     while (out_at_ < out_.size()) {
         boost::system::error_code error;
         const auto rest = boost::asio::buffer(out_.data() + out_at_, out_.size() - out_at_);
-        out_at_ += stream_.write_some(rest, error);
+        const size_t written = stream_.write_some(rest, error);
+        out_at_ += written;
+        unsent_ -= written;
         if (error == boost::asio::error::would_block || error == boost::asio::error::try_again)
             return write_when_ready();
         if (error)
@@ -113,9 +122,12 @@ void Socket::gone() {
 }
 
 void Socket::drop() {
-    events_ = nullptr;
+    if (std::exchange(events_, nullptr) != nullptr)
+        unsent_ -= unsent();
     boost::system::error_code ignored;
     timer_.cancel();
+    if (stream_.is_open())
+        descriptors_.remove(stream_.native_handle());
     stream_.close(ignored);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "control/descriptors.h"
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
@@ -31,13 +32,16 @@ class Socket : public std::enable_shared_from_this<Socket> {
     };
 
     // events outlives the io_context's handlers.
-    Socket(Stream stream, uint64_t id, Events &events);
+    // unsent is the sum of what sockets have queued and not sent. The stream is among the descriptors until it is
+    // closed.
+    Socket(Stream stream, uint64_t id, Events &events, size_t &unsent, Descriptors &descriptors);
 
     void start();
 
     // For the next flush. False when the peer has left too much unread.
     bool queue(std::span<const uint8_t> bytes);
     void flush();
+    size_t unsent() const { return out_.size() - out_at_; }
 
     // Sends what is queued, says that nothing follows, waits for the peer to close too, at most for `ms`. What still
     // comes is not looked at.
@@ -62,6 +66,8 @@ class Socket : public std::enable_shared_from_this<Socket> {
     bool lingering_ = false;
     std::vector<uint8_t> out_;
     size_t out_at_ = 0; // what of out_ is written
+    size_t &unsent_;
+    Descriptors &descriptors_;
     alignas(8) std::array<uint8_t, kReadSize> in_;
 };
 

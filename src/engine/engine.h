@@ -29,6 +29,10 @@ class Engine {
     // KVF_ERR_BUSY: rooms were not quiesced within drain_ms. Everything is ended either way.
     Status shut_down(uint32_t drain_ms);
 
+    // In a child after fork: closes the child's copies of what peers could mistake for the engine, which stays the
+    // parent's. Nothing else may be called after it, nor the destructor.
+    void forget_in_child() { control_->forget_in_child(); }
+
     const std::string &address() const { return control_->address(); }
     Status register_tensors(std::span<const kvf_tensor> tensors);
     Status load_transport(const std::string &name, const std::string &options);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,6 +101,58 @@ static void a_child_may_only_destroy_and_its_parent_goes_on(void **state) {
     serve(&it, 8, 1, 2);
     EXPECT_OK(kvf_bootstrap_stop(server));
     pair_close(&it);
+}
+
+static int is_socket(int fd) {
+    struct stat file;
+    return fstat(fd, &file) == 0 && S_ISSOCK(file.st_mode);
+}
+
+static int sockets(void) {
+    int count = 0;
+    for (int fd = 0; fd < 256; fd++)
+        count += is_socket(fd);
+    return count;
+}
+
+/* Or else the address stays taken, and peers do not see the parent die. */
+static void a_child_lets_go_of_the_address_and_of_connections(void **state) {
+    (void)state;
+    pair it;
+    int held[2];
+    char address[64];
+    char byte = 0;
+    pair_open(&it, NULL, NULL);
+    serve(&it, 7, 1, 2); /* they are connected */
+    snprintf(address, sizeof address, "%s", kvf_engine_address(it.prefill));
+    assert_int_equal(pipe(held), 0);
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        const int before = sockets();
+        if (kvf_engine_destroy(it.prefill, 0) != KVF_OK || before - sockets() != 2)
+            _exit(1);
+        if (kvf_engine_destroy(it.decode, 0) != KVF_OK || before - sockets() != 3)
+            _exit(2);
+        close(held[1]);
+        _exit(read(held[0], &byte, 1) == 0 ? 0 : 3); /* until the parent says so */
+    }
+    close(held[0]);
+    serve(&it, 8, 1, 2); /* the parent has everything still */
+    pair_close(&it);
+    kvf_engine_config config;
+    kvf_engine *engine = NULL;
+    memset(&config, 0, sizeof config);
+    config.struct_size = sizeof config;
+    config.role = KVF_ROLE_PREFILL;
+    config.listen = address;
+    EXPECT_OK(kvf_engine_create(&config, &engine));
+    EXPECT_OK(kvf_engine_destroy(engine, 0));
+    close(held[1]);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static int is_inheritable(int fd) {
@@ -330,6 +383,7 @@ static void a_full_inbox_takes_nothing_and_says_again(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_may_only_destroy_and_its_parent_goes_on),
+        cmocka_unit_test(a_child_lets_go_of_the_address_and_of_connections),
         cmocka_unit_test(every_descriptor_is_close_on_exec),
         cmocka_unit_test(strangers_cost_their_own_connection_only_and_are_counted),
         cmocka_unit_test(any_thread_may_call_anything_at_any_time),
