@@ -136,7 +136,9 @@ typedef struct kvf_engine_config {
     uint32_t role;             /* KVF_ROLE_… ; required */
     const char *name;          /* for logs and the peer's sentences ["engine"] */
     const char *listen;        /* control address: "tcp://host:port" (port 0: any), "unix:///path"
-                                  [KVF_LISTEN, "tcp://127.0.0.1:0"]; only prefill listens */
+                                  [KVF_LISTEN, "tcp://127.0.0.1:0"]; only prefill listens. Peers prove nothing of
+                                  themselves yet: a TCP address that other hosts reach is KVF_ERR_INVALID unless
+                                  the environment's KVF_TRUST_NETWORK=1 says that only trusted ones do */
     const char *bootstrap;     /* "host:port" of the bootstrap server that a prefill engine registers with;
                                   NULL: none, peers are given kvf_engine_address() */
     uint32_t shards;           /* worker threads [KVF_SHARDS, min(4, cores)]; at most 256 */
@@ -167,9 +169,10 @@ typedef struct kvf_engine_config {
 KVF_API int kvf_engine_create(const kvf_engine_config *config, kvf_engine **engine);
 
 /* Ends an engine. Rooms that are not at their end are aborted, peers are told; blocks up to drain_ms for
- * transfers in flight to quiesce, then closes the transports, which ends what is left. No other call may use the
- * engine from then on. Returns KVF_ERR_BUSY when rooms were not quiesced in time: peers may then still write into
- * memory that they have mapped; the engine is gone all the same. NULL is KVF_OK. */
+ * transfers in flight to quiesce, about half a second more for what peers are told to leave, and as long as the system
+ * takes over a host name that is being looked up just then; then closes the transports, which ends what is left. No
+ * other call may use the engine from then on. Returns KVF_ERR_BUSY when rooms were not quiesced in time: peers may then
+ * still write into memory that they have mapped; the engine is gone all the same. NULL is KVF_OK. */
 KVF_API int kvf_engine_destroy(kvf_engine *engine, uint32_t drain_ms);
 
 /* The control address that peers dial, "tcp://127.0.0.1:40123"; "" for an engine that does not listen, and with a

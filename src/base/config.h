@@ -25,6 +25,7 @@ enum class ConfigKey : uint32_t {
     heartbeat_ms,
     max_unclaimed,
     plugin_path,
+    trust_network,
 };
 
 // The variable's value: the environment's, or the default when that is unset or empty. KVF_ERR_OPTION: it does not

@@ -38,6 +38,9 @@ constexpr ConfigRow kTable[] = {
      "offers kept for rooms that the prefill side has not opened", 1, kMostSlots},
     {ConfigKey::plugin_path, ConfigKind::text, "KVF_PLUGIN_PATH", "",
      "folders searched first for plugins, separated by colons", 0, 0},
+    {ConfigKey::trust_network, ConfigKind::number, "KVF_TRUST_NETWORK", "0",
+     "1: engines may listen where other hosts reach them; peers prove nothing, so only where all of those are trusted",
+     0, 1},
 };
 
 constexpr bool rows_are_in_order() {

@@ -1,6 +1,9 @@
 // Taking "host:port" apart and putting it together.
 #include "control/bootstrap_address.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <charconv>
 
 namespace kvf {
@@ -43,6 +46,16 @@ Status parse_host_port(const char *what, std::string_view address, HostPort *out
     }
     const std::string shown(address.substr(0, kMaxHost));
     return fail(KVF_ERR_INVALID, "%s '%s': expected host:port", what, shown.c_str());
+}
+
+bool is_loopback(const std::string &host) {
+    in_addr v4{};
+    in6_addr v6{};
+    if (inet_pton(AF_INET, host.c_str(), &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+    if (inet_pton(AF_INET6, host.c_str(), &v6) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == IN_LOOPBACKNET);
+    return host == "localhost";
 }
 
 std::string format_host_port(const HostPort &address) {

@@ -17,6 +17,9 @@ struct HostPort {
 // Takes "host:port" or "[v6]:port" apart. KVF_ERR_INVALID: "<what> '<address>': expected host:port".
 Status parse_host_port(const char *what, std::string_view address, HostPort *out);
 
+// Whether that host is this one: a loopback address, or "localhost".
+bool is_loopback(const std::string &host);
+
 // The reverse: an address with colons gets its brackets.
 std::string format_host_port(const HostPort &address);
 

@@ -17,6 +17,7 @@ struct ControlConfig {
     uint32_t page_tokens = 0;   // published, not interpreted; so is the next
     std::string kv_cache_dtype; // "auto"
     std::string listen;         // "tcp://host:port" or "unix:///path"; empty: this engine does not listen
+    bool trust_network = false; // it may listen beyond this host
     std::string bootstrap;      // "host:port" of the server to register with; empty: none
     uint32_t shards = 1;
     uint64_t heartbeat_ns = 0;

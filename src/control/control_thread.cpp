@@ -11,7 +11,7 @@ namespace kvf {
 Status ControlThread::start(const ControlConfig &config, ToShardFn to_shard, std::unique_ptr<ControlThread> *out) {
     Listener listener;
     if (!config.listen.empty())
-        if (Status status = Listener::open(config.listen, &listener); !status.ok())
+        if (Status status = Listener::open(config.listen, config.trust_network, &listener); !status.ok())
             return status;
     if (!config.bootstrap.empty() && listener.is_unix())
         return fail(KVF_ERR_INVALID,

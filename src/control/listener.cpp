@@ -46,12 +46,12 @@ Status bind_failed(const std::string &address, int error) {
     return fail_system(error, "listening on " + address);
 }
 
-// A socket file that nobody listens on.
+// A socket file that nobody listens on. Who listens and has no room for one more (EAGAIN) is there.
 bool is_stale(const sockaddr_un &name) {
     struct stat file {};
     if (lstat(name.sun_path, &file) != 0 || !S_ISSOCK(file.st_mode))
         return false;
-    const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (probe < 0)
         return false;
     const int rc = connect(probe, reinterpret_cast<const sockaddr *>(&name), sizeof name);
@@ -127,11 +127,11 @@ Listener::~Listener() {
         close(fd_);
 }
 
-Status Listener::open(const std::string &address, Listener *out) {
+Status Listener::open(const std::string &address, bool trust_network, Listener *out) {
     Listener made;
     Status status;
     if (address.starts_with(kTcp))
-        status = made.open_tcp(address);
+        status = made.open_tcp(address, trust_network);
     else if (address.starts_with(kUnix))
         status = made.open_unix(address);
     else
@@ -142,7 +142,7 @@ Status Listener::open(const std::string &address, Listener *out) {
     return status;
 }
 
-Status Listener::open_tcp(const std::string &address) {
+Status Listener::open_tcp(const std::string &address, bool trust_network) {
     HostPort host_port;
     if (Status status = parse_host_port("listen address", address.substr(strlen(kTcp)), &host_port); !status.ok())
         return status;
@@ -150,6 +150,13 @@ Status Listener::open_tcp(const std::string &address) {
     if (const int rc = resolve(host_port, SOCK_STREAM, AI_PASSIVE, &list); rc != 0)
         return fail(KVF_ERR_INVALID, "listen address '%s': %s", address.c_str(), gai_strerror(rc));
     const addrinfo &first = *list.first;
+    HostPort own;
+    const bool known = parse_host_port("listen address", describe_socket_address(first.ai_addr), &own).ok();
+    if (!trust_network && (!known || !is_loopback(own.host)))
+        return fail(KVF_ERR_INVALID,
+                    "listen address '%s' is open to other hosts, and peers prove nothing of themselves: set "
+                    "KVF_TRUST_NETWORK=1 where only trusted hosts reach it, or listen on 127.0.0.1",
+                    address.c_str());
     fd_ = socket(first.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd_ < 0)
         return fail_system(errno, "a socket for " + address);
@@ -175,11 +182,11 @@ Status Listener::open_unix(const std::string &address) {
     fchmod(fd_, 0600); // the mode of the file to come: this user's processes only
     const auto *any = reinterpret_cast<const sockaddr *>(&name);
     int rc = bind(fd_, any, sizeof name);
-    if (rc != 0 && errno == EADDRINUSE && is_stale(name)) {
+    if (rc != 0 && errno != EADDRINUSE)
+        return bind_failed(address, errno);
+    if (rc != 0 && is_stale(name)) {
         unlink(name.sun_path);
         rc = bind(fd_, any, sizeof name);
-    } else if (rc != 0 && errno != EADDRINUSE) {
-        return bind_failed(address, errno);
     }
     if (rc != 0)
         return bind_failed(address, EADDRINUSE);

@@ -16,8 +16,9 @@ class Listener {
     ~Listener();
 
     // "tcp://host:port", where port 0 is any, or "unix:///path". A socket file that nobody listens on is replaced.
-    // KVF_ERR_ADDRESS_IN_USE, KVF_ERR_INVALID, KVF_ERR_SYSTEM. Resolves a host name, which may block.
-    static Status open(const std::string &address, Listener *out);
+    // KVF_ERR_ADDRESS_IN_USE, KVF_ERR_SYSTEM, KVF_ERR_INVALID: also for what other hosts reach when trust_network does
+    // not say that they may. Resolves a host name, which may block.
+    static Status open(const std::string &address, bool trust_network, Listener *out);
 
     int fd() const { return fd_; }
     bool is_unix() const { return !path_.empty(); }
@@ -29,7 +30,7 @@ class Listener {
     std::string reachable(const std::string &towards) const;
 
   private:
-    Status open_tcp(const std::string &address);
+    Status open_tcp(const std::string &address, bool trust_network);
     Status open_unix(const std::string &address);
 
     int fd_ = -1;

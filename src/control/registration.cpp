@@ -28,6 +28,11 @@ void Registration::begin(uint64_t now) {
     if (begun_ || record_.address.port == 0)
         return;
     begun_ = true;
+    HostPort server;
+    if (is_loopback(record_.address.ip) && parse_host_port("bootstrap", config_.bootstrap, &server).ok() &&
+        !is_loopback(server.host))
+        log(KVF_LOG_WARN, "%s: registers %s with %s, but no other host reaches that address (see KVF_LISTEN)",
+            config_.name.c_str(), record_.address.ip.c_str(), config_.bootstrap.c_str());
     next_at_ = now;
     tick(now);
 }

@@ -163,6 +163,10 @@ Status Engine::start_control(const kvf_engine_config &config) {
             if (!listen.ok())
                 return listen;
         }
+        uint64_t trusted = 0;
+        if (Status status = config_u64(ConfigKey::trust_network, &trusted); !status.ok())
+            return status;
+        control.trust_network = trusted != 0;
     }
     Status status = ControlThread::start(
         control, [this](uint32_t shard, ToShard &&message) { shards_[shard]->push(std::move(message)); }, &control_);

@@ -102,7 +102,7 @@ TEST(Config, the_listing_has_every_row_with_its_value_and_source) {
     const Variable shards("KVF_SHARDS", "3");
     const Variable inbox("KVF_INBOX", "many");
     const std::vector<kvf_config_entry> entries = config_entries();
-    EXPECT_EQ(entries.size(), 13U);
+    EXPECT_EQ(entries.size(), 14U);
     std::vector<std::string> seen;
     for (const kvf_config_entry &entry : entries) {
         seen.emplace_back(entry.name);

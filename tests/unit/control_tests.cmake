@@ -21,6 +21,6 @@ kvf_unit_test(wire_codec wire_codec.cpp)
 target_include_directories(wire_codec PRIVATE ${PROJECT_BINARY_DIR}/src/control) # wire_generated.h
 kvf_unit_test(wire_frames wire_frames.cpp)
 
-foreach(name control_handshake control_protocol control_peers control_settle control_thread)
+foreach(name control_handshake control_protocol control_peers control_seeks control_settle control_thread)
   kvf_control_test(${name} ${name}.cpp control_harness.cpp)
 endforeach()

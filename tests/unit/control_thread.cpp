@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,7 +21,23 @@
 #include <deque>
 #include <fstream>
 #include <mutex>
+#include <sstream>
+#include <string_view>
 #include <thread>
+
+// The system's, but for one name that has two addresses.
+extern "C" int getaddrinfo(const char *host, const char *service, const addrinfo *hints, addrinfo **out) {
+    using Fn = int (*)(const char *, const char *, const addrinfo *, addrinfo **);
+    static const auto system = reinterpret_cast<Fn>(dlsym(RTLD_NEXT, "getaddrinfo"));
+    if (host == nullptr || std::string_view(host) != "two.addresses")
+        return system(host, service, hints, out);
+    if (const int rc = system("127.0.0.2", service, hints, out); rc != 0)
+        return rc;
+    addrinfo *last = *out;
+    while (last->ai_next != nullptr)
+        last = last->ai_next;
+    return system("127.0.0.1", service, hints, &last->ai_next);
+}
 
 namespace kvf::test {
 namespace {
@@ -105,6 +123,7 @@ struct Engine {
 ControlConfig listening(const std::string &address, uint64_t instance = 1) {
     ControlConfig config = prefill_config(instance);
     config.listen = address;
+    config.trust_network = true;
     return config;
 }
 
@@ -258,6 +277,89 @@ TEST(ControlThread, junk_ends_its_connection_and_no_other) {
     EXPECT_EQ(engine.counter("open_connections"), 1u);
 }
 
+TEST(ControlThread, more_peers_than_are_accepted_in_one_turn_all_get_theirs) {
+    Engine engine(listening("tcp://127.0.0.1:0"));
+    std::vector<std::unique_ptr<Client>> clients;
+    engine.thread->call([&](Control &) { // which accepts none meanwhile
+        for (int i = 0; i < 100; ++i)
+            clients.push_back(std::make_unique<Client>(engine.thread->address()));
+    });
+    for (const auto &client : clients) {
+        client->send("GET / HTTP/1.1\r\n\r\n", 18);
+        EXPECT_GT(client->drain().size(), 12u);
+    }
+    EXPECT_EQ(engine.counter("connections_accepted"), 100u);
+}
+
+// A listener whose queue is full: connections wait without a word.
+class Silent {
+  public:
+    Silent(const char *host, uint16_t port) {
+        sockaddr_in name{};
+        name.sin_family = AF_INET;
+        name.sin_port = htons(port);
+        inet_pton(AF_INET, host, &name.sin_addr);
+        const auto *any = reinterpret_cast<const sockaddr *>(&name);
+        fds_.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        EXPECT_EQ(bind(fds_[0], any, sizeof name), 0);
+        EXPECT_EQ(listen(fds_[0], 0), 0);
+        for (int i = 0; i < 8; ++i) {
+            fds_.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+            (void)connect(fds_.back(), any, sizeof name);
+        }
+    }
+    ~Silent() {
+        for (const int fd : fds_)
+            close(fd);
+    }
+
+  private:
+    std::vector<int> fds_;
+};
+
+TEST(ControlThread, an_address_that_does_not_answer_does_not_hide_the_next) {
+    fake().reset();
+    Engine prefill(listening("tcp://127.0.0.1:0"));
+    const std::string address = prefill.thread->address();
+    const std::string port = address.substr(address.rfind(':') + 1);
+    const Silent first("127.0.0.2", static_cast<uint16_t>(std::stoi(port)));
+    Engine decode(decode_config(2));
+    prefill.equip(1);
+    decode.equip(2);
+    decode.thread->push(SeekPeer{RoomHandle{5}, 5, Target{"tcp://two.addresses:" + port, 0, 0}});
+    EXPECT_TRUE(decode.shards.wait<PeerFound>().link);
+    EXPECT_EQ(decode.counter("connections_dialed"), 1u);
+}
+
+// Connections of this host to that port whose first packet is unanswered.
+size_t unanswered(uint16_t port) {
+    std::ifstream table("/proc/net/tcp");
+    std::string line, number, local, remote, state;
+    size_t out = 0;
+    while (std::getline(table, line)) {
+        std::istringstream(line) >> number >> local >> remote >> state;
+        const size_t colon = remote.find(':');
+        if (state == "02" && colon != std::string::npos && std::stoul(remote.substr(colon + 1), nullptr, 16) == port)
+            ++out;
+    }
+    return out;
+}
+
+TEST(ControlThread, a_dial_that_is_given_up_is_at_its_end) {
+    Engine prefill(listening("tcp://127.0.0.1:0"));
+    const std::string address = prefill.thread->address();
+    const auto port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+    const Silent silent("127.0.0.2", port);
+    Engine decode(decode_config(2));
+    const size_t before = unanswered(port);
+    decode.thread->push(
+        SeekPeer{RoomHandle{5}, 5, Target{"tcp://127.0.0.2:" + std::to_string(port), KVF_DP_BY_ROOM, 0}});
+    decode.thread->call([](Control &) {});
+    ASSERT_EQ(unanswered(port), before + 1);
+    decode.thread->call([](Control &control) { control.shutdown({KVF_ERR_CLOSED, 2, ""}); });
+    EXPECT_EQ(unanswered(port), before);
+}
+
 TEST(ControlThread, an_address_in_use_is_said) {
     Engine first(listening("tcp://127.0.0.1:0"));
     std::unique_ptr<ControlThread> second;
@@ -271,10 +373,10 @@ TEST(Listener, refuses_what_is_no_address) {
     for (const char *address : {"", "127.0.0.1:80", "tcp://", "tcp://127.0.0.1", "tcp://127.0.0.1:x", "unix://",
                                 "unix://relative", "http://127.0.0.1:80", "tcp://203.0.113.9:4000"}) {
         Listener listener;
-        EXPECT_EQ(Listener::open(address, &listener).code(), KVF_ERR_INVALID) << address;
+        EXPECT_EQ(Listener::open(address, true, &listener).code(), KVF_ERR_INVALID) << address;
     }
     Listener listener;
-    EXPECT_EQ(Listener::open("unix:///" + std::string(200, 'x'), &listener).code(), KVF_ERR_INVALID);
+    EXPECT_EQ(Listener::open("unix:///" + std::string(200, 'x'), true, &listener).code(), KVF_ERR_INVALID);
 }
 
 TEST(Listener, replaces_a_socket_file_that_nobody_listens_on_and_no_other_file) {
@@ -287,9 +389,9 @@ TEST(Listener, replaces_a_socket_file_that_nobody_listens_on_and_no_other_file) 
     close(fd); // as a killed process leaves it
     {
         Listener listener, second;
-        const Status status = Listener::open("unix://" + path, &listener);
+        const Status status = Listener::open("unix://" + path, false, &listener);
         EXPECT_TRUE(status.ok()) << status.sentence();
-        EXPECT_EQ(Listener::open("unix://" + path, &second).code(), KVF_ERR_ADDRESS_IN_USE);
+        EXPECT_EQ(Listener::open("unix://" + path, false, &second).code(), KVF_ERR_ADDRESS_IN_USE);
         struct stat file {};
         ASSERT_EQ(stat(path.c_str(), &file), 0);
         EXPECT_EQ(file.st_mode & 0777, 0600u);
@@ -297,14 +399,53 @@ TEST(Listener, replaces_a_socket_file_that_nobody_listens_on_and_no_other_file) 
     EXPECT_NE(access(path.c_str(), F_OK), 0); // removed with the listener
     std::ofstream(path) << "precious";
     Listener listener;
-    EXPECT_EQ(Listener::open("unix://" + path, &listener).code(), KVF_ERR_ADDRESS_IN_USE);
+    EXPECT_EQ(Listener::open("unix://" + path, false, &listener).code(), KVF_ERR_ADDRESS_IN_USE);
     EXPECT_EQ(access(path.c_str(), F_OK), 0);
+    unlink(path.c_str());
+}
+
+TEST(Listener, other_hosts_reach_it_only_where_that_is_trusted) {
+    for (const char *address : {"tcp://0.0.0.0:0", "tcp://[::]:0", "tcp://[::ffff:0.0.0.0]:0", "tcp://10.1.2.3:0"}) {
+        Listener listener;
+        const Status status = Listener::open(address, false, &listener);
+        EXPECT_EQ(status.code(), KVF_ERR_INVALID) << address;
+        EXPECT_NE(status.sentence().find(std::string("'") + address + "' is open to other hosts"), std::string::npos)
+            << status.sentence();
+    }
+    for (const char *address : {"tcp://127.0.0.1:0", "tcp://127.1.2.3:0", "tcp://localhost:0"}) {
+        Listener listener;
+        const Status status = Listener::open(address, false, &listener);
+        EXPECT_TRUE(status.ok()) << status.sentence();
+    }
+}
+
+// Its backlog is full: a connection would have to wait.
+TEST(Listener, a_listener_that_is_busy_is_in_use) {
+    const std::string path = socket_path();
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    path.copy(name.sun_path, sizeof name.sun_path - 1);
+    const auto *any = reinterpret_cast<const sockaddr *>(&name);
+    const int busy = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(bind(busy, any, sizeof name), 0);
+    ASSERT_EQ(listen(busy, 0), 0);
+    std::vector<int> waiting;
+    for (int rc = 0; rc == 0;) {
+        waiting.push_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        rc = connect(waiting.back(), any, sizeof name);
+    }
+    ASSERT_EQ(errno, EAGAIN);
+    Listener listener;
+    EXPECT_EQ(Listener::open("unix://" + path, false, &listener).code(), KVF_ERR_ADDRESS_IN_USE);
+    for (const int fd : waiting)
+        close(fd);
+    close(busy);
     unlink(path.c_str());
 }
 
 TEST(Listener, an_address_of_all_interfaces_is_given_out_as_one_that_peers_can_dial) {
     Listener listener;
-    ASSERT_TRUE(Listener::open("tcp://0.0.0.0:0", &listener).ok());
+    ASSERT_TRUE(Listener::open("tcp://0.0.0.0:0", true, &listener).ok());
     EXPECT_EQ(listener.reachable("127.0.0.1:8998").substr(0, 16), "tcp://127.0.0.1:");
     EXPECT_EQ(listener.reachable("").find("0.0.0.0"), std::string::npos);
 }

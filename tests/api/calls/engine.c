@@ -39,6 +39,14 @@ static void configurations_that_can_not_be_are_refused(void **state) {
     EXPECT_ERROR(kvf_engine_create(&config, &engine), KVF_ERR_INVALID, "nowhere");
     config.listen = "tcp://127.0.0.1:65536";
     EXPECT_ERROR(kvf_engine_create(&config, &engine), KVF_ERR_INVALID, "65536");
+    config.listen = "tcp://0.0.0.0:0";
+    EXPECT_ERROR(kvf_engine_create(&config, &engine), KVF_ERR_INVALID,
+                 "listen address 'tcp://0.0.0.0:0' is open to other hosts");
+    setenv("KVF_TRUST_NETWORK", "1", 1);
+    EXPECT_OK(kvf_engine_create(&config, &engine));
+    unsetenv("KVF_TRUST_NETWORK");
+    EXPECT_OK(kvf_engine_destroy(engine, 0));
+    engine = NULL;
     config = config_of(KVF_ROLE_PREFILL);
     config.bootstrap = "no port";
     EXPECT_ERROR(kvf_engine_create(&config, &engine), KVF_ERR_INVALID, "no port");
