@@ -53,16 +53,18 @@ void Control::on(ForgetPeer &&message) {
     if (it == seeks_.end())
         return;
     Seek &seek = it->second;
-    if (!message.told || closing_ || gone_.size() >= kMostGone)
+    if (!message.told || closing_)
         return drop(seek);
     seek.gone = std::move(message.cause);
+    const auto place = seek.address != nullptr ? places_.find(*seek.address) : places_.end();
+    Connection *connection = place != places_.end() ? find(place->second.connection) : nullptr;
+    if (connection != nullptr && tell_gone(*connection, seek))
+        return;
+    if (gone_.size() >= kMostGone)
+        return drop(seek);
+    gone_[{seek.room_id, seek.target}] = seek.room.value;
     seek.gone_until = now_ + kGoneKept;
     alarm_.by(seek.gone_until);
-    gone_[{seek.room_id, seek.target}] = seek.room.value;
-    const auto place = seek.address != nullptr ? places_.find(*seek.address) : places_.end();
-    if (place != places_.end())
-        if (Connection *connection = find(place->second.connection))
-            (void)tell_gone(*connection, seek);
 }
 
 // ---------------------------------------------------------------------------------------------- rooms that are gone

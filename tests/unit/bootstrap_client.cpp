@@ -3,6 +3,7 @@
 
 #include "bootstrap_wire.h"
 #include "control/bootstrap_server.h"
+#include "two_addresses.h"
 
 #include <gtest/gtest.h>
 #include <boost/asio/io_context.hpp>
@@ -109,6 +110,13 @@ class ClientAndServer : public Client {
     std::unique_ptr<BootstrapServer> server_;
     std::string address_;
 };
+
+TEST_F(ClientAndServer, an_address_that_does_not_answer_does_not_hide_the_next) {
+    const std::string port = address_.substr(address_.rfind(':') + 1);
+    const test::Silent first("127.0.0.2", static_cast<uint16_t>(std::stoi(port)));
+    const Status status = topology("two.addresses:" + port);
+    EXPECT_EQ(status.code(), KVF_ERR_AGAIN) << status.sentence(); // no rank has registered
+}
 
 TEST_F(ClientAndServer, what_a_rank_registers_is_what_another_gets) {
     RankRecord sent = record(0, 2);

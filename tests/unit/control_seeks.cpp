@@ -68,6 +68,13 @@ TEST_F(Seeking, rooms_that_gave_up_are_bounded_in_number) {
         decode->control().handle(ForgetPeer{RoomHandle{room}, room, kEnough});
     }
     EXPECT_EQ(decode->counter(ControlCounter::open_seeks), 4096u);
+    // Those that can be told at once are.
+    prefill = std::make_unique<Node>(net, prefill_config(1), "tcp://10.0.0.2:1000");
+    decode->seek(9000, prefill->address());
+    net.settle();
+    decode->control().handle(ForgetPeer{RoomHandle{9000}, 9000, kEnough});
+    net.settle();
+    EXPECT_EQ(prefill->take<AbortCame>().room_id, 9000u);
 }
 
 TEST_F(Seeking, the_answer_to_a_room_names_it) {
