@@ -68,7 +68,7 @@ TEST_F(ReleasesTest, without_memory_nothing_is_thrown_and_the_next_one_takes_it_
 
 TEST_F(ReleasesTest, once_closed_nobody_is_told) {
     release(1);
-    releases_->close();
+    releases_->close([] {});
     release(2);
     port_.run();
     EXPECT_TRUE(released_.empty());
