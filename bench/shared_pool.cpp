@@ -11,6 +11,10 @@
 #include "channel.h"
 #include "engine.h"
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
 namespace bench {
 
 namespace {
@@ -26,6 +30,7 @@ SharedPool::SharedPool(size_t bytes) : fd_(memfd_create("kvferry-bench", MFD_CLO
         fail("a memfd of %zu bytes: %s", bytes, std::strerror(errno));
     map(0);
     touch(data_, size_);
+    (void)madvise(data_, size_ / kHugePage * kHugePage, MADV_COLLAPSE); // as the library asks for its pools
 }
 
 SharedPool::SharedPool(std::string_view name) {
@@ -39,15 +44,19 @@ SharedPool::SharedPool(std::string_view name) {
     map(MAP_POPULATE);
 }
 
+// At a huge page's boundary, so that both processes have huge pages where the memfd has.
 void SharedPool::map(int flags) {
-    void *mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd_, 0);
-    if (mapped == MAP_FAILED)
+    void *range = mmap(nullptr, size_ + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED)
+        fail("reserving %zu bytes: %s", size_, std::strerror(errno));
+    range_ = static_cast<char *>(range);
+    data_ = range_ + -reinterpret_cast<uintptr_t>(range_) % kHugePage;
+    if (mmap(data_, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | flags, fd_, 0) == MAP_FAILED)
         fail("mapping %zu bytes: %s", size_, std::strerror(errno));
-    data_ = static_cast<char *>(mapped);
 }
 
 SharedPool::~SharedPool() {
-    munmap(data_, size_);
+    munmap(range_, size_ + kHugePage);
     close(fd_);
 }
 

@@ -27,6 +27,7 @@ class SharedPool {
     void map(int flags);
 
     int fd_ = -1;
+    char *range_ = nullptr; // reserved: size_ and a huge page
     char *data_ = nullptr;
     size_t size_ = 0;
 };

@@ -220,7 +220,8 @@ typedef struct kvf_tensor {
 } kvf_tensor;
 
 /* Allocates zeroed host memory that peers on this host can map, so that the shm transport copies straight into it.
- * Page-aligned, a multiple of the page size. May block for as long as the kernel takes. */
+ * Page-aligned, a multiple of the page size; in huge pages where the kernel has them, and then the kernel finds and
+ * zeroes all of it in the call. May block for as long as that takes. */
 KVF_API int kvf_memory_alloc(kvf_engine *engine, size_t bytes, void **memory);
 
 /* Frees it; NULL is KVF_OK. KVF_ERR_INVALID: not from kvf_memory_alloc of this engine. KVF_ERR_BUSY: a registered

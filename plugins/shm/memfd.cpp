@@ -90,9 +90,42 @@ Status open_memfd_of(const Process &process, int fd, const FileId &id, Fd &memfd
     return other.code() == KVF_ERR_PERMISSION ? status : other;
 }
 
+namespace {
+
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
+
+// Where the memfd is in huge pages, the mapping is, if its addresses and the memfd's offsets agree modulo their size.
+void *map_shared(int protection, int memfd, uint64_t begin, uint64_t size) {
+    const auto offset = static_cast<off_t>(begin);
+    if (size < kHugePage || size > SIZE_MAX - kHugePage)
+        return mmap(nullptr, size, protection, MAP_SHARED, memfd, offset);
+    void *const range = mmap(nullptr, size + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED)
+        return MAP_FAILED;
+    auto *const first = static_cast<char *>(range);
+    const uint64_t before = (begin - reinterpret_cast<uintptr_t>(first)) % kHugePage;
+    void *const data = mmap(first + before, size, protection, MAP_SHARED | MAP_FIXED, memfd, offset);
+    if (data == MAP_FAILED) {
+        const int error = errno;
+        munmap(range, size + kHugePage);
+        errno = error;
+        return MAP_FAILED;
+    }
+    if (before != 0)
+        munmap(first, before);
+    // A memfd's size need not be a multiple of the page, its mapping's is.
+    const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    const uint64_t mapped = (size + page - 1) / page * page;
+    if (const uint64_t end = size + kHugePage; before + mapped < end)
+        munmap(first + before + mapped, end - before - mapped);
+    return data;
+}
+
+} // namespace
+
 Status Mapping::map(int memfd, uint64_t begin, uint64_t size) {
     unmap();
-    void *data = mmap(nullptr, size, protection_, MAP_SHARED, memfd, static_cast<off_t>(begin));
+    void *data = map_shared(protection_, memfd, begin, size);
     if (data == MAP_FAILED)
         return fail(KVF_ERR_SYSTEM, "cannot map %" PRIu64 " bytes from offset %" PRIu64 " of a peer's memfd: %s", size,
                     begin, errno_text(errno));
