@@ -38,10 +38,12 @@ void *map_pool(int fd, size_t length) {
     if (const size_t behind = kHugePage - before; behind != 0)
         munmap(begin + before + length, behind);
     // The kernel makes one of what is there, and of nothing it makes none. Where it has none, or not enough, the pool
-    // stays in small ones.
-    for (size_t at = 0; at < length; at += kHugePage)
-        static_cast<volatile uint8_t *>(base)[at] = 0;
-    (void)madvise(base, length / kHugePage * kHugePage, MADV_COLLAPSE);
+    // stays in small ones, of which it gives some when they are first touched.
+    const size_t whole = length / kHugePage * kHugePage;
+    for (size_t at = 0; at < whole; at += kHugePage)
+        if (fallocate(fd, 0, static_cast<off_t>(at), 1) != 0)
+            return base;
+    (void)madvise(base, whole, MADV_COLLAPSE);
     return base;
 }
 
