@@ -48,58 +48,14 @@ World::~World() {
 // ------------------------------------------------------------------------------------------------------------
 // connections
 
-// side's transport gets to know other's, as the handshake has them.
-kvf_peer *World::meet(Side &side, Side &other, const std::string &transport) {
-    Blob address;
-    kvf_peer *peer = nullptr;
-    EXPECT_TRUE(other.load(transport).transport->address(&address).ok());
-    EXPECT_TRUE(side.load(transport).transport->peer_create(address, other.instance, other.name, &peer).ok());
-    return peer;
-}
-
-LinkRef World::link_to(Side &side, Side &other, const std::string &transport,
-                       std::shared_ptr<std::vector<kvf_remote *>> keys) {
-    kvf_peer *peer = meet(side, other, transport);
-    const std::shared_ptr<Transport> with = side.load(transport).transport;
-    EXPECT_TRUE(with->peer_connect(peer, {}).ok());
-    const auto rank = static_cast<uint32_t>(other.instance + 68);
-    return std::make_shared<const Link>(next_link_++, other.instance, rank, other.name, with, peer, [with, peer, keys] {
-        for (kvf_remote *key : *keys)
-            with->release_key(peer, key);
-        with->peer_destroy(peer);
-    });
-}
-
 void World::connect(size_t decode) {
     Connection &connection = connections_[decode];
-    Side &side = *connection.side;
-    const auto keys = std::make_shared<std::vector<kvf_remote *>>();
-    connection.at_prefill = link_to(*prefill_, side, connection.transport, keys);
-    connection.at_decode =
-        link_to(side, *prefill_, connection.transport, std::make_shared<std::vector<kvf_remote *>>());
+    Joint joint = join(*prefill_, *connection.side, connection.transport, next_link_);
+    next_link_ += 2;
+    connection.at_prefill = std::move(joint.at_prefill);
+    connection.at_decode = std::move(joint.at_decode);
+    connection.routes = std::move(joint.routes);
     connection.up = true;
-
-    const Side::Loaded &ours = prefill_->load(connection.transport);
-    const Side::Loaded &theirs = side.load(connection.transport);
-    auto routes = std::make_shared<Routes>();
-    for (size_t i = 0; i < prefill_->layout.tensors.size(); ++i) {
-        const Tensor &local = prefill_->layout.tensors[i];
-        const Tensor &remote = side.layout.tensors[i];
-        TensorRoute route;
-        EXPECT_TRUE(route_tensor(local, remote, &route));
-        Blob key;
-        EXPECT_TRUE(theirs.transport->export_key(theirs.regions[remote.region], &key).ok());
-        keys->emplace_back();
-        EXPECT_TRUE(ours.transport->import_key(connection.at_prefill->peer, key, &keys->back()).ok());
-        route.local = ours.regions[local.region];
-        route.remote = keys->back();
-        route.local_offset += local.region_offset;
-        route.remote_offset += remote.region_offset;
-        if (routes->groups.empty() || routes->groups.back().group != local.name.group)
-            routes->groups.push_back({local.name.group, local.page_count, remote.page_count, {}});
-        routes->groups.back().tensors.push_back(route);
-    }
-    connection.routes = std::move(routes);
 }
 
 void World::lose(size_t decode, bool fence_now) {

@@ -3,6 +3,7 @@
 // end twice fails the test.
 #pragma once
 
+#include "shard_joint.h"
 #include "shard_side.h"
 
 #include <deque>
@@ -76,9 +77,6 @@ class World {
         ToShard message;
     };
 
-    kvf_peer *meet(Side &side, Side &other, const std::string &transport);
-    LinkRef link_to(Side &side, Side &other, const std::string &transport,
-                    std::shared_ptr<std::vector<kvf_remote *>> keys);
     void fence_link(const LinkRef &link);
     void collect(Side &side);
     bool carry_one();
