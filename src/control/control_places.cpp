@@ -251,14 +251,17 @@ void Control::place_lost(Place &place, const Status &why) {
 
 void Control::topology_came(uint64_t request, const Status &status, const Topology &topology) {
     finder_.topology_came(request, status, topology, now_);
+    update_gauges();
 }
 
 void Control::rank_came(uint64_t request, const Status &status, const RankAddress &address) {
     finder_.rank_came(request, status, address, now_);
+    update_gauges();
 }
 
 void Control::dp_rank_came(uint64_t request, const Status &status, std::optional<uint32_t> dp_rank) {
     finder_.dp_rank_came(request, status, dp_rank, now_);
+    update_gauges();
 }
 
 void Control::registered(uint64_t request, const Status &status) {
