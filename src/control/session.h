@@ -66,8 +66,9 @@ class Session {
     const std::string &peer_name() const { return peer_name_; }
     // Why not, in state refused.
     const Cause &refusal() const { return refusal_; }
-    // In state refused: one of the layouts or our transports are others now, a new connection may fare better.
-    bool worth_another_try() const { return changed_; }
+    // In state refused: one of the layouts or our transports are others now, or something was wanting that may be there
+    // later; a new connection may fare better.
+    bool worth_another_try() const { return changed_ || wanting_; }
     // What it waits for, for those who wait with it; "" when that is nothing to speak of.
     std::string waits_for() const;
     // The chosen transport's peer, in state ready.
@@ -123,6 +124,7 @@ class Session {
     HelloMessage peer_hello_;
     Cause refusal_;
     bool changed_ = false;
+    bool wanting_ = false; // descriptors or memory, on either side
     bool retiring_ = false;
 
     ExportsRef exports_;                  // the newest

@@ -167,6 +167,7 @@ void Session::refuse_by(const std::vector<Refusal> &refusals) {
     int code = KVF_ERR_NO_TRANSPORT;
     const char *separator = ": ";
     for (const Refusal &refusal : refusals) {
+        wanting_ = wanting_ || refusal.code == KVF_ERR_SYSTEM || refusal.code == KVF_ERR_NO_MEMORY;
         sentence += separator;
         if (!refusal.transport.empty() && !refusal.sentence.starts_with(refusal.transport + ":"))
             sentence += refusal.transport + ": ";

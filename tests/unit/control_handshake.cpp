@@ -184,6 +184,25 @@ TEST_P(NothingWorks, both_sides_hear_why) {
     EXPECT_EQ(fake().keys, 0);
 }
 
+TEST_P(NothingWorks, what_was_wanting_may_be_there_for_the_next_room) {
+    for (const int code : {KVF_ERR_SYSTEM, KVF_ERR_NO_MEMORY, KVF_ERR_PERMISSION}) {
+        SCOPED_TRACE(code);
+        Node sender(net, prefill_config(10), "tcp://10.0.0.9:1000"), receiver(net, decode_config(20), "");
+        for (Node *node : {&sender, &receiver}) {
+            node->load("fake");
+            node->set_tensors({plain_tensor(0, 0, 10)});
+        }
+        fake().failures[{GetParam().first * 10, GetParam().second}] = code;
+        receiver.seek(5, sender.address());
+        net.settle();
+        EXPECT_EQ(receiver.take<PeerRefused>().cause.code, code);
+        fake().failures.clear();
+        receiver.seek(6, sender.address());
+        net.settle();
+        EXPECT_EQ(receiver.count<PeerFound>(), code == KVF_ERR_PERMISSION ? 0u : 1u);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Operations, NothingWorks,
                          testing::Values(std::pair<uint64_t, const char *>{1, "peer_create"},
                                          std::pair<uint64_t, const char *>{1, "peer_connect"},
