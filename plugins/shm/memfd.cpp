@@ -38,8 +38,11 @@ Status open_by_proc(const Process &process, int number, const FileId &id, Fd &me
     const Fd path(openat(process.proc(), text("fd/%d", number).c_str(), O_PATH | O_CLOEXEC));
     if (!path && errno == ENOENT)
         return no_descriptor(process, number);
-    if (!path)
+    if (!path && (errno == EACCES || errno == EPERM))
         return refused(process, "/proc/<pid>/fd", errno);
+    if (!path)
+        return fail(KVF_ERR_SYSTEM, "cannot open descriptor %d of process %d: %s", number, process.pid(),
+                    errno_text(errno));
     if (Status status = check_file_id(path.get(), process, number, id); !status.ok())
         return status;
     memfd = Fd(open(text("/proc/self/fd/%d", path.get()).c_str(), O_RDWR | O_CLOEXEC));

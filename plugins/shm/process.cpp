@@ -123,9 +123,11 @@ Status Process::open(const ProcessId &id, Process &process) {
     found.proc_ = Fd(::open(text("/proc/%d", id.pid).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     uint64_t start_time = 0;
     Status status;
-    if (!found.proc_)
+    if (!found.proc_ && (errno == ENOENT || errno == EACCES || errno == EPERM))
         status = fail(KVF_ERR_PERMISSION, "cannot open /proc/%d: %s; /proc must be mounted, and without hidepid",
                       id.pid, errno_text(errno));
+    else if (!found.proc_)
+        status = fail(KVF_ERR_SYSTEM, "cannot open /proc/%d: %s", id.pid, errno_text(errno));
     else
         status = read_start_time(found.proc_.get(), start_time);
     // As long as the process of the pidfd lives, its number is its own: what was opened and read by number is its too.

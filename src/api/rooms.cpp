@@ -64,9 +64,11 @@ Status read_fence(const kvf_chunk &chunk, kvf::OwnedFd *out) {
                          "(1)",
                          chunk.fence_kind);
     const int copy = fcntl(chunk.fence_fd, F_DUPFD_CLOEXEC, 3);
-    if (copy < 0)
-        return kvf::fail(KVF_ERR_INVALID, "kvf_chunk: fence_fd is %d: %s", chunk.fence_fd,
-                         kvf::fail_system(errno, "duplicating it").sentence().c_str());
+    if (copy < 0) {
+        const int error = errno;
+        return kvf::fail(error == EBADF ? KVF_ERR_INVALID : KVF_ERR_SYSTEM, "kvf_chunk: fence_fd is %d: %s",
+                         chunk.fence_fd, kvf::fail_system(error, "duplicating it").sentence().c_str());
+    }
     *out = kvf::OwnedFd(copy);
     return {};
 }
