@@ -229,7 +229,8 @@ void Control::tick_places() {
 void Control::update_gauges() {
     counters_.set(ControlCounter::open_connections, connections_.size());
     counters_.set(ControlCounter::open_links, links_.size());
-    counters_.set(ControlCounter::open_seeks, seeks_.size());
+    counters_.set(ControlCounter::open_seeks, seeks_.size() - gone_.size());
+    counters_.set(ControlCounter::unsent_aborts, gone_.size());
     counters_.set(ControlCounter::open_settles, settles_.size());
 }
 

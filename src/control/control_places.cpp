@@ -9,8 +9,8 @@ namespace kvf {
 namespace {
 
 // For rooms that are gone a peer is still sought so long, and for so many, to tell it.
-constexpr uint64_t kGoneKept = 30'000 * kNanosPerMilli;
-constexpr size_t kMostGone = 4096;
+constexpr uint64_t kGoneKept = 10'000 * kNanosPerMilli;
+constexpr size_t kMostGone = 1024;
 
 // Trying again would change nothing.
 bool is_final(int code) {

@@ -13,6 +13,7 @@ namespace kvf {
     X(open_connections, "connections at any stage")                                             \
     X(open_links, "peers that rooms can use, or still do after their connection was lost")      \
     X(open_seeks, "rooms that wait for their peer")                                             \
+    X(unsent_aborts, "rooms that gave up, whose peer is still sought to be told")               \
     X(open_settles, "lost rooms whose peer has yet to say that nothing of them is in flight")   \
     X(connections_accepted, "")                                                                 \
     X(connections_rejected, "beyond the most at one time, or from one host")                    \

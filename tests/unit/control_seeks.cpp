@@ -34,10 +34,11 @@ TEST_F(Seeking, a_room_that_gave_up_is_not_dialed_for_without_end) {
     decode->seek(1, "tcp://10.0.0.1:1000");
     net.settle();
     decode->control().handle(ForgetPeer{RoomHandle{1}, 1, kEnough});
-    net.advance_ms(29'000);
-    EXPECT_EQ(decode->counter(ControlCounter::open_seeks), 1u);
-    net.advance_ms(4'000);
     EXPECT_EQ(decode->counter(ControlCounter::open_seeks), 0u);
+    net.advance_ms(9'000);
+    EXPECT_EQ(decode->counter(ControlCounter::unsent_aborts), 1u);
+    net.advance_ms(4'000);
+    EXPECT_EQ(decode->counter(ControlCounter::unsent_aborts), 0u);
     const uint64_t dialed = decode->counter(ControlCounter::connections_dialed);
     net.advance_ms(10'000);
     EXPECT_EQ(decode->counter(ControlCounter::connections_dialed), dialed);
@@ -67,7 +68,7 @@ TEST_F(Seeking, rooms_that_gave_up_are_bounded_in_number) {
         decode->seek(room, "tcp://10.0.0.1:1000");
         decode->control().handle(ForgetPeer{RoomHandle{room}, room, kEnough});
     }
-    EXPECT_EQ(decode->counter(ControlCounter::open_seeks), 4096u);
+    EXPECT_EQ(decode->counter(ControlCounter::unsent_aborts), 1024u);
     // Those that can be told at once are.
     prefill = std::make_unique<Node>(net, prefill_config(1), "tcp://10.0.0.2:1000");
     decode->seek(9000, prefill->address());
