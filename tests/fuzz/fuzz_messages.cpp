@@ -1,5 +1,6 @@
 // Strangers that say anything in any order to a Control, whose own rooms come and go meanwhile. The first byte is the
-// engine's role; then records follow: [what][length][that many bytes].
+// engine's role, and whether it is closed before everybody hangs up; then records follow: [what][length][that many
+// bytes].
 #include "../unit/control_fake_transport.h"
 #include "control/control.h"
 #include "engine_port.h"
@@ -46,12 +47,16 @@ class Fuzzed {
     }
 
     ~Fuzzed() {
+        if (closes)
+            control_->shutdown({KVF_ERR_CLOSED, 3, "the engine is closed"});
         end();
         control_.reset();
         for (kvf_region *region : regions_)
             transport()->deregister_region(region);
         holds(test::fake().peers == 0 && test::fake().keys == 0, "the transport has no peers and keys left");
     }
+
+    bool closes = false; // at the end
 
     void step(Step what, Input in);
 
@@ -305,7 +310,9 @@ extern "C" int LLVMFuzzerInitialize(int *, char ***) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Input input({data, size});
-    Fuzzed fuzzed(1 + input.below(3));
+    const uint32_t first = input.below(6);
+    Fuzzed fuzzed(1 + first % 3);
+    fuzzed.closes = first >= 3;
     while (!input.empty()) {
         const auto what = static_cast<Step>(input.below(static_cast<uint32_t>(Step::count)));
         fuzzed.step(what, input.record());
