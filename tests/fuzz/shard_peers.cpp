@@ -111,14 +111,14 @@ void Peers::connect(size_t index) {
 void Peers::lose(size_t index) {
     Peer &peer = peers_[index];
     const Cause cause{KVF_ERR_PEER_LOST, -1, "the connection is gone"};
-    const auto lose = [&](Side &side, LinkRef link) {
+    const auto lose = [&](Side &side, const LinkRef &link) {
         link->lose();
         side.tell(LinkLost{link, cause});
         holds(link->transport->fence(link->peer), "the transport has a fence");
         side.tell(LinkFenced{link->id});
     };
-    lose(prefill_, std::move(peer.joint.at_prefill));
-    lose(*peer.side, std::move(peer.joint.at_decode));
+    lose(prefill_, peer.joint.at_prefill);
+    lose(*peer.side, peer.joint.at_decode);
     peer.joint = {};
 }
 
