@@ -26,8 +26,7 @@ struct Options {
     uint64_t first = 1;
     uint64_t seeds = 100;
     uint64_t seconds = 0; // 0: by seeds
-    uint32_t requests = 50;
-    bool traced = false;
+    kvf::sim::ScenarioOptions scenario;
     bool fault = false; // one is switched on: success is to find it
 };
 
@@ -55,24 +54,27 @@ bool parse(int count, char **words, Options *options) {
         if (word == "--seed") {
             options->first = value();
             options->seeds = 1;
-            options->traced = true;
+            options->scenario.traced = true;
         } else if (word == "--first") {
             options->first = value();
         } else if (word == "--seeds") {
             options->seeds = value();
         } else if (word == "--seconds") {
             options->seconds = value();
+        } else if (word == "--stormy") {
+            options->scenario.stormy = true;
         } else if (word == "--fault") {
             options->fault = true;
             if (!switch_on(i + 1 < count ? words[++i] : ""))
                 return false;
         } else if (word == "--requests") {
-            options->requests = static_cast<uint32_t>(value());
+            options->scenario.requests = static_cast<uint32_t>(value());
         } else {
-            std::fprintf(stderr,
-                         "kvferry-sim: \"%s\": expected --seeds N, --first N, --seed N, --seconds S, --requests N or "
-                         "--fault NAME\n",
-                         word.c_str());
+            std::fprintf(
+                stderr,
+                "kvferry-sim: \"%s\": expected --seeds N, --first N, --seed N, --seconds S, --requests N, --stormy or "
+                "--fault NAME\n",
+                word.c_str());
             return false;
         }
     }
@@ -92,7 +94,7 @@ int main(int count, char **words) {
     if (!parse(count, words, &options))
         return 2;
     setenv("KVF_PLUGIN_PATH", KVF_SIM_PLUGINS, 1);
-    kvf::log_set(nullptr, nullptr, options.traced ? KVF_LOG_DEBUG : KVF_LOG_ERROR);
+    kvf::log_set(nullptr, nullptr, options.scenario.traced ? KVF_LOG_DEBUG : KVF_LOG_ERROR);
     uint64_t seeds = 0;
     uint64_t rooms = 0;
     uint64_t successes = 0;
@@ -105,14 +107,14 @@ int main(int count, char **words) {
                               : seeds == options.seeds;
         if (over)
             break;
-        const kvf::sim::Outcome outcome = kvf::sim::run_seed(seed, options.requests, options.traced);
+        const kvf::sim::Outcome outcome = kvf::sim::run_seed(seed, options.scenario);
         ++seeds;
         rooms += outcome.rooms;
         successes += outcome.successes;
         violations += outcome.violations;
         for (const auto &[code, times] : outcome.codes)
             codes[code] += times;
-        if (outcome.violations != 0 && !options.traced) {
+        if (outcome.violations != 0 && !options.scenario.traced) {
             std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), outcome.first_violation.c_str());
             std::fflush(stdout);
         }

@@ -11,12 +11,12 @@ namespace {
 
 class Scenario {
   public:
-    Scenario(uint64_t seed, uint32_t requests, bool traced)
-        : world_(seed, traced),
+    Scenario(uint64_t seed, const ScenarioOptions &options)
+        : world_(seed, options.traced),
           fabric_(world_, weather(world_.random)),
           network_(world_),
           model_(world_),
-          requests_(requests) {}
+          options_(options) {}
 
     Outcome run();
 
@@ -57,7 +57,7 @@ class Scenario {
     Fabric fabric_;
     Network network_;
     Model model_;
-    const uint32_t requests_;
+    const ScenarioOptions options_;
     uint32_t issued_ = 0;
     uint64_t opened_ = 0;
     uint64_t serial_ = 0;
@@ -114,7 +114,7 @@ void Scenario::start_engine(uint32_t number) {
 void Scenario::wire_up() {
     Random &random = world_.random;
     network_.most_latency = random.chance(0.3) ? 10 * kMilli : 100 * kMicro;
-    calm_ = random.chance(0.3);
+    calm_ = random.chance(0.3) && !options_.stormy;
     hasty_ = random.chance(0.5);
     abort_chance_ = random.chance(0.6) ? 0.15 : 0;
     const Weather &weather = fabric_.weather();
@@ -153,7 +153,7 @@ uint64_t Scenario::when() {
 }
 
 void Scenario::issue() {
-    if (issued_ == requests_)
+    if (issued_ == options_.requests)
         return wind_down();
     ++issued_;
     Random &random = world_.random;
@@ -408,7 +408,7 @@ void Scenario::disturb() {
                 });
             }
     }
-    later(random.chance(0.5) ? 20 * kMilli : 500 * kMilli, [this] { disturb(); });
+    later(random.chance(0.5) || options_.stormy ? 20 * kMilli : 500 * kMilli, [this] { disturb(); });
 }
 
 void Scenario::restart(uint32_t number, uint64_t pause) {
@@ -471,8 +471,8 @@ Outcome Scenario::run() {
 
 } // namespace
 
-Outcome run_seed(uint64_t seed, uint32_t requests, bool traced) {
-    return Scenario(seed, requests, traced).run();
+Outcome run_seed(uint64_t seed, const ScenarioOptions &options) {
+    return Scenario(seed, options).run();
 }
 
 } // namespace kvf::sim

@@ -14,6 +14,12 @@ struct Outcome {
     std::map<int, uint64_t> codes;
 };
 
-Outcome run_seed(uint64_t seed, uint32_t requests, bool traced);
+struct ScenarioOptions {
+    uint32_t requests = 50;
+    bool traced = false;
+    bool stormy = false; // connections and engines break often, in every seed
+};
+
+Outcome run_seed(uint64_t seed, const ScenarioOptions &options);
 
 } // namespace kvf::sim
