@@ -141,6 +141,8 @@ void SimEngine::look_at_unload(const std::string &name) {
         later(1, [this, name] {
             const auto gone = std::find_if(loaded_.begin(), loaded_.end(),
                                            [&](const Loaded &it) { return it.transport->name() == name; });
+            if (gone == loaded_.end())
+                return; // it was asked for twice
             for (kvf_region *region : gone->regions)
                 gone->transport->deregister_region(region);
             loaded_.erase(gone);
