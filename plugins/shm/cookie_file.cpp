@@ -8,31 +8,32 @@ namespace shm {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr auto kAcquire = std::memory_order_acquire;
+constexpr auto kRelease = std::memory_order_release;
 
 } // namespace
 
+// Each field releases the 0 before it: who has read one of the new fields finds no old serial behind them.
 void RegionSlot::write(const RegionRecord &record, uint64_t serial) {
     serial_.store(0, kRelaxed);
-    std::atomic_thread_fence(std::memory_order_release);
-    base_.store(record.base, kRelaxed);
-    length_.store(record.length, kRelaxed);
-    device_.store(record.file.device, kRelaxed);
-    inode_.store(record.file.inode, kRelaxed);
-    fd_offset_.store(record.fd_offset, kRelaxed);
-    fd_.store(static_cast<uint32_t>(record.fd), kRelaxed);
-    serial_.store(serial, std::memory_order_release);
+    base_.store(record.base, kRelease);
+    length_.store(record.length, kRelease);
+    device_.store(record.file.device, kRelease);
+    inode_.store(record.file.inode, kRelease);
+    fd_offset_.store(record.fd_offset, kRelease);
+    fd_.store(static_cast<uint32_t>(record.fd), kRelease);
+    serial_.store(serial, kRelease);
 }
 
 std::optional<RegionRecord> RegionSlot::read(uint64_t serial) const {
-    if (serial == 0 || serial_.load(std::memory_order_acquire) != serial)
+    if (serial == 0 || serial_.load(kAcquire) != serial)
         return std::nullopt;
     RegionRecord out;
-    out.base = base_.load(kRelaxed);
-    out.length = length_.load(kRelaxed);
-    out.file = {device_.load(kRelaxed), inode_.load(kRelaxed)};
-    out.fd_offset = fd_offset_.load(kRelaxed);
-    out.fd = static_cast<int32_t>(fd_.load(kRelaxed));
-    std::atomic_thread_fence(std::memory_order_acquire);
+    out.base = base_.load(kAcquire);
+    out.length = length_.load(kAcquire);
+    out.file = {device_.load(kAcquire), inode_.load(kAcquire)};
+    out.fd_offset = fd_offset_.load(kAcquire);
+    out.fd = static_cast<int32_t>(fd_.load(kAcquire));
     if (serial_.load(kRelaxed) != serial)
         return std::nullopt;
     return out;
@@ -41,14 +42,14 @@ std::optional<RegionRecord> RegionSlot::read(uint64_t serial) const {
 void AnswerSlot::write(const Nonce &challenge, const Nonce &peer) {
     for (size_t i = 0; i < challenge.size(); ++i) {
         challenge_[i].store(challenge[i], kRelaxed);
-        peer_[i].store(peer[i], std::memory_order_release);
+        peer_[i].store(peer[i], kRelease);
     }
 }
 
 bool AnswerSlot::holds(const Nonce &challenge, const Nonce &peer) const {
     bool same = true;
     for (size_t i = 0; i < challenge.size(); ++i) {
-        same = same && peer_[i].load(std::memory_order_acquire) == peer[i];
+        same = same && peer_[i].load(kAcquire) == peer[i];
         same = same && challenge_[i].load(kRelaxed) == challenge[i];
     }
     return same;
