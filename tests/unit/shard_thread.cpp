@@ -61,7 +61,7 @@ class ShardThreadTest : public ShardTest {
 
 // A peer whose every answer is another question: there is something in the inbox in each turn.
 TEST_F(ShardThreadTest, a_fence_is_seen_to_have_fired_by_a_shard_that_never_sleeps) {
-    const int fence = eventfd(0, EFD_CLOEXEC);
+    const OwnedFd fence(eventfd(0, EFD_CLOEXEC));
     std::atomic<bool> busy{true};
     std::atomic<uint64_t> answers{0};
     const auto ask = [&] { shard_->push(AbortCame{1, 2, 99, 990, true, {}}); };
@@ -74,11 +74,11 @@ TEST_F(ShardThreadTest, a_fence_is_seen_to_have_fired_by_a_shard_that_never_slee
     };
     shard_->start();
     ask();
-    const RoomHandle room = send_behind(fence);
+    const RoomHandle room = send_behind(dup(fence.get()));
     // By then the shard has looked at the chunk.
     while (answers < 1000)
         std::this_thread::yield();
-    eventfd_write(fence, 1);
+    eventfd_write(fence.get(), 1);
     EXPECT_EQ(end_of(room).state(), KVF_STATE_SUCCESS);
     busy = false;
     shard_->stop();
@@ -99,6 +99,7 @@ TEST_F(ShardThreadTest, what_is_in_the_inbox_when_the_thread_is_stopped_is_handl
     OpenSender open;
     EXPECT_TRUE(table_.open(RoomRole::kSender, 7, {}, &open.room).ok());
     const RoomHandle room = open.room;
+    open.deadlines = {kLongNs, kLongNs, kLongNs};
     shard_->push(std::move(open));
     shard_->start();
     shard_->push(AbortRoom{room, "late"});
