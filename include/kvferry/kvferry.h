@@ -127,7 +127,7 @@ KVF_API int kvf_log_set(kvf_log_fn fn, void *user, int32_t level);
 
 typedef struct kvf_engine kvf_engine;
 
-enum { KVF_ROLE_PREFILL = 1, KVF_ROLE_DECODE = 2, KVF_ROLE_BOTH = 3 };
+enum { KVF_ROLE_PREFILL = 1, KVF_ROLE_DECODE = 2, KVF_ROLE_BOTH = 3 /* either, to other engines */ };
 
 /* Where a value is zero or NULL the variable in brackets holds, and without it the default in brackets. A value outside
  * the variable's range (docs/guide.md) is KVF_ERR_INVALID. */
@@ -136,11 +136,11 @@ typedef struct kvf_engine_config {
     uint32_t role;             /* KVF_ROLE_… ; required */
     const char *name;          /* for logs and the peer's sentences ["engine"] */
     const char *listen;        /* control address: "tcp://host:port" (port 0: any), "unix:///path"
-                                  [KVF_LISTEN, "tcp://127.0.0.1:0"]; only prefill listens. Peers prove nothing of
+                                  [KVF_LISTEN, "tcp://127.0.0.1:0"]; decode does not listen. Peers prove nothing of
                                   themselves yet: a TCP address that other hosts reach is KVF_ERR_INVALID unless
                                   the environment's KVF_TRUST_NETWORK=1 says that only trusted ones do */
-    const char *bootstrap;     /* "host:port" of the bootstrap server that a prefill engine registers with;
-                                  NULL: none, peers are given kvf_engine_address() */
+    const char *bootstrap;     /* "host:port" or "http://host:port" of the bootstrap server that a prefill engine
+                                  registers with; NULL: none, peers are given kvf_engine_address() */
     uint32_t shards;           /* worker threads [KVF_SHARDS, min(4, cores)]; at most 256 */
     uint32_t max_rooms;        /* room slots, 64 bytes each [KVF_MAX_ROOMS, 131072]; at most 2^24 */
     uint32_t inbox;            /* queued calls a shard holds before KVF_ERR_AGAIN [KVF_INBOX, 65536] */
@@ -150,7 +150,7 @@ typedef struct kvf_engine_config {
     uint32_t bootstrap_ms;     /* deadline to find and agree with the peer [KVF_BOOTSTRAP_MS, 300000] */
     uint32_t waiting_ms;       /* deadline from then to the first chunk [KVF_WAITING_MS, 300000] */
     uint32_t transfer_ms;      /* deadline from then to the end [KVF_TRANSFER_MS, 300000] */
-    uint32_t heartbeat_ms;     /* a silent peer is asked this often and lost after two misses
+    uint32_t heartbeat_ms;     /* a silent peer is asked after one such time and after two, and lost after three
                                   [KVF_HEARTBEAT_MS, 5000] */
     uint32_t max_unclaimed;    /* offers kept for rooms that prefill has not opened, and at most 64 MiB of them a
                                   shard [KVF_MAX_UNCLAIMED, 65536] */
@@ -180,11 +180,11 @@ KVF_API int kvf_engine_destroy(kvf_engine *engine, uint32_t drain_ms);
 KVF_API const char *kvf_engine_address(kvf_engine *engine);
 
 /* Loads a transport plugin by name and opens an instance of it; options are the plugin's own, "key=value,key=value".
- * May block as long as the plugin takes to load and open. Transports are preferred in the order they were loaded.
- * KVF_ERR_NO_TRANSPORT or KVF_ERR_PLUGIN_ABI: the sentence lists every file looked at and why it was refused.
- * KVF_ERR_EXISTS: it is loaded. KVF_ERR_OPTION: the sentence names the option. KVF_ERR_INVALID: no plugin can have that
- * name. KVF_ERR_UNSUPPORTED: the plugin is of another kind. A name of the form "fault+shm" loads the decorator fault
- * over the transport shm. */
+ * May block as long as the plugin takes to load and open. The prefill engine's transports are preferred, in the order
+ * they were loaded there. KVF_ERR_NO_TRANSPORT or KVF_ERR_PLUGIN_ABI: the sentence lists every file looked at and why
+ * it was refused. KVF_ERR_EXISTS: it is loaded. KVF_ERR_OPTION: the sentence names the option. KVF_ERR_INVALID: no
+ * plugin can have that name. KVF_ERR_UNSUPPORTED: the plugin is of another kind. A name of the form "fault+shm" loads
+ * the decorator fault over the transport shm. */
 KVF_API int kvf_engine_load_transport(kvf_engine *engine, const char *name, const char *options);
 
 /* Unloads it: new rooms no longer use it; blocks up to drain_ms until its rooms have ended and its peers are gone.
@@ -297,9 +297,10 @@ typedef struct kvf_receiver_options {
 KVF_API int kvf_room_open_sender(kvf_engine *engine, uint64_t room_id, const kvf_sender_options *options,
                                  kvf_room *room);
 
-/* Decode: opens room_id at the prefill side: "host:port" of its bootstrap server, or an engine's own control address
- * (kvf_engine_address). KVF_ERR_EXISTS: a live receiver has that id at that prefill, chosen by the same dp_choice and,
- * where it is given, dp_rank. KVF_ERR_FULL and KVF_ERR_AGAIN as above. */
+/* Decode: opens room_id at the prefill side: "host:port" of its bootstrap server ("http://" may stand before it), or an
+ * engine's own control address (kvf_engine_address). KVF_ERR_INVALID: it is neither. KVF_ERR_EXISTS: a live receiver
+ * has that id at that prefill, chosen by the same dp_choice and, where it is given, dp_rank. KVF_ERR_FULL and
+ * KVF_ERR_AGAIN as above. */
 KVF_API int kvf_room_open_receiver(kvf_engine *engine, const char *prefill, uint64_t room_id,
                                    const kvf_receiver_options *options, kvf_room *room);
 
@@ -310,8 +311,9 @@ typedef struct kvf_index_list {
     const uint32_t *indices;
 } kvf_index_list;
 
-/* Decode: says where the pages go; once, any time after the open (it is sent when the peer is ready). A group that
- * is not named receives nothing. Until the room is quiesced its pages belong to the library.
+/* Decode: says where the pages go; once, any time after the open (it is sent when the peer is ready). The sender's
+ * chunks must come to as many pages of each group and layer and name no other group, else the room fails with
+ * KVF_ERR_LENGTH. No lists (NULL, 0): nothing is wanted. Until the room is quiesced its pages belong to the library.
  * KVF_ERR_PAGE, KVF_ERR_GROUP, KVF_ERR_DUPLICATE (a group twice), KVF_ERR_INVALID (more than 256 lists, 2^24 pages in
  * all, or 2,000,000 runs of neighbouring pages), KVF_ERR_STATE (a sender, or accepted before, or at its end),
  * KVF_ERR_AGAIN. */
@@ -330,7 +332,7 @@ enum {
 };
 
 /* A piece of the room that is computed, or will be when its fence fires. In each layer of the range a list goes on
- * where the room's earlier lists of that group and layer ended. */
+ * where the room's earlier lists of that group and layer ended. Each group of the chunk must have a tensor in it. */
 typedef struct kvf_chunk {
     uint32_t struct_size;
     uint32_t flags; /* KVF_CHUNK_… */
@@ -340,13 +342,14 @@ typedef struct kvf_chunk {
     uint32_t layer_begin; /* layers [begin, begin + count); count 0: all */
     uint32_t layer_count;
     uint32_t fence_kind; /* KVF_FENCE_… : no page of the chunk is read before it fires */
-    int32_t fence_fd;    /* duplicated before the call returns */
+    int32_t fence_fd;    /* duplicated before the call returns; 0 or -1 with KVF_FENCE_NONE */
     void *fence;         /* NULL; for fences of memory plugins */
 } kvf_chunk;
 
 /* Prefill: enqueues a chunk; any time after the open. Costs the copy of its lists. The pages belong to the library
- * until the room is quiesced. KVF_ERR_PAGE (nothing of the chunk moves), KVF_ERR_GROUP, KVF_ERR_DUPLICATE,
- * KVF_ERR_AFTER_LAST, KVF_ERR_STATE (a receiver, or at its end), KVF_ERR_AGAIN. */
+ * until the room is quiesced. KVF_ERR_PAGE (nothing of the chunk moves), KVF_ERR_GROUP (no tensor of it in the chunk's
+ * layers), KVF_ERR_DUPLICATE, KVF_ERR_INVALID (a fence_fd without its fence_kind), KVF_ERR_AFTER_LAST, KVF_ERR_STATE (a
+ * receiver, or at its end: then the sentence has the room's own failure), KVF_ERR_AGAIN. */
 KVF_API int kvf_room_send(kvf_engine *engine, kvf_room room, const kvf_chunk *chunk);
 
 /* One atomic load: no lock, no system call. KVF_ERR_STALE, KVF_ERR_FOREIGN. */
@@ -358,7 +361,8 @@ KVF_API int kvf_room_poll(kvf_engine *engine, kvf_room room, kvf_room_status *st
 KVF_API int kvf_room_poll_many(kvf_engine *engine, const kvf_room *rooms, uint32_t *states, size_t count);
 
 /* Blocks until the room is at its end (Success or Failed) or timeout_ms has passed: KVF_ERR_TIMEOUT, with status as
- * it then is. KVF_ERR_STALE also when the room is closed meanwhile. status may be NULL. */
+ * it then is. KVF_OK for a failed room, too, quiesced or not: see status. KVF_ERR_STALE also when the room is closed
+ * meanwhile. status may be NULL. */
 KVF_API int kvf_room_wait(kvf_engine *engine, kvf_room room, uint32_t timeout_ms, kvf_room_status *status);
 
 /* Ends the room as Failed with KVF_ERR_ABORTED and tells the peers, who end theirs with KVF_ERR_PEER_ABORTED. KVF_OK
@@ -369,8 +373,8 @@ KVF_API int kvf_room_abort(kvf_engine *engine, kvf_room room, const char *reason
  * KVF_ERR_BUSY: not yet. */
 KVF_API int kvf_room_close(kvf_engine *engine, kvf_room room);
 
-/* Gives up the handle: the room is aborted when it is not at its end, and frees itself once it is quiesced. Until then
- * its id is in use. */
+/* Leaves the room to itself: it is aborted when it is not at its end, and freed once it is quiesced. Until then the
+ * handle is valid and its id in use; then it is stale, of which no event tells. */
 KVF_API int kvf_room_close_deferred(kvf_engine *engine, kvf_room room);
 
 /* All that is known of a room, for logs, traces and errors. Times are 0 for what has not happened. */
@@ -381,9 +385,9 @@ typedef struct kvf_report {
     int32_t code;
     uint64_t room_id;
     uint64_t peer_instance; /* of the first peer; 0: none yet */
-    uint64_t bytes;         /* planned and landed so far */
+    uint64_t bytes;         /* planned and landed so far; on the receiver 0 until Success */
     uint64_t segments;      /* pieces they moved in */
-    uint64_t prefix_tokens; /* as the receiver gave it; on the sender known from KVF_STATE_WAITING on */
+    uint64_t prefix_tokens; /* of the receivers the least; on the sender known from KVF_STATE_WAITING on */
     uint64_t opened_ns;     /* when the shard took the room */
     uint64_t waiting_ns;    /* entered KVF_STATE_WAITING */
     uint64_t queued_ns;     /* first chunk enqueued (sender), pages accepted (receiver) */
@@ -394,7 +398,7 @@ typedef struct kvf_report {
     int32_t rank; /* that the failure came from; -1: none */
     uint32_t reserved;
     char transport[32];
-    char message[256]; /* why it failed, "" otherwise */
+    char message[256]; /* why it failed; of a Bootstrapping receiver: why the last attempt at its peer did; or "" */
 } kvf_report;
 
 /* Takes a lock that is held for the copy of a report only. */
@@ -432,7 +436,7 @@ typedef struct kvf_bootstrap kvf_bootstrap;
 typedef struct kvf_bootstrap_config {
     uint32_t struct_size;
     uint32_t max_rooms; /* of /register_dp_rank, the oldest is dropped [65536] */
-    const char *listen; /* "host:port", port 0: any ["127.0.0.1:0"] */
+    const char *listen; /* "host:port", port 0: any ["127.0.0.1:0"]; KVF_TRUST_NETWORK as for engines */
 } kvf_bootstrap_config;
 
 /* Starts an HTTP server, on a thread of its own, where prefill ranks register and decode ranks look them up; its routes
@@ -452,12 +456,12 @@ typedef struct kvf_config_entry {
     const char *default_value;
     const char *description;
     char value[120];
-    char source[40]; /* "default", "environment", "environment (does not parse)" */
+    char source[40]; /* "default", "environment", "environment (does not parse)", "environment (nothing reads it)" */
 } kvf_config_entry;
 
-/* Fills up to capacity entries of the configuration table; returns how many there are, or a negative status. Of this
- * listing and the two below: stride is the caller's sizeof of an entry, and what an entry has beyond that is left out.
- */
+/* Fills up to capacity entries: the configuration table, then each KVF_… of the environment that nothing reads, neither
+ * the library nor a plugin that is found; returns how many there are, or a negative status. Of this listing and the two
+ * below: stride is the caller's sizeof of an entry, and what an entry has beyond that is left out. */
 KVF_API int kvf_config_list(kvf_config_entry *entries, size_t capacity, size_t stride);
 
 enum {

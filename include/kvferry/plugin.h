@@ -46,8 +46,8 @@ extern "C" {
 #define KVF_PLUGIN_ABI_MINOR 0
 
 enum {
-    KVF_CAP_WRITE = 1 << 0,   /* post accepts KVF_OP_WRITE */
-    KVF_CAP_READ = 1 << 1,    /* post accepts KVF_OP_READ */
+    KVF_CAP_WRITE = 1 << 0,   /* post accepts KVF_OP_WRITE; required */
+    KVF_CAP_READ = 1 << 1,    /* post accepts KVF_OP_READ; this host posts none yet */
     KVF_CAP_STRIDED = 1 << 2, /* post accepts segments with count > 1 */
     KVF_CAP_CANCEL = 1 << 3,
     KVF_CAP_FENCE = 1 << 4,
@@ -174,7 +174,8 @@ typedef struct kvf_transport_ops {
      */
     int (*post)(kvf_lane *lane, kvf_peer *peer, uint32_t op, const kvf_segment *segments, uint32_t count,
                 uint64_t token, uint32_t *accepted);
-    /* Drives the lane; fills up to capacity completions and returns their number. */
+    /* Drives the lane; fills up to capacity completions and returns their number. Called while operations of the lane
+     * are in flight: a side that only receives is not polled. */
     int (*poll)(kvf_lane *lane, kvf_completion *completions, uint32_t capacity);
 
     /* Optional: NULL, or behind the end of the table. */

@@ -1,17 +1,20 @@
 // shm: one-sided writes and reads between processes of one host. This file is the plugin's surface: the query and the
 // table of operations, each of which only steps from C to the object that does the work, and lets no exception out.
 //
+// clang-format off
 //   host, status      the host's services; how a call fails
-//   options           cma=…, map=…
+//   options           cma=..., map=...
 //   instance          one engine's use: who we are (process), its cookie, its counters
-//   cookie            what our process says of itself where peers can read and not write (cookie_file), and
-//   peer_cookie,
-//                     what a peer's says
-//   region            local memory, as the cookie tells of it;  blob: what peers are told of instance and region
+//   cookie            what our process says of itself where peers can read and not write (cookie_file)
+//   peer_cookie       what a peer's says
+//   region            local memory, as the cookie tells of it
+//   blob              what peers are told of instance and region
 //   peer              another instance: proves that it is reached, by cookie, and by which ways
-//   remote            a peer's region: maps a part of its memfd (pools, memfd), or leaves it to cross-memory attach
-//   (cma) lane              post copies at once, poll hands out the completions (segment, cma, completion) fence the
-//   end of a peer (gate: how it stops lanes) permission        what to say when the kernel refuses
+//   remote            a peer's region: maps a part of its memfd (pools, memfd), or leaves it to cross-memory attach (cma)
+//   lane              post copies at once, poll hands out the completions (segment, cma, completion)
+//   fence             the end of a peer (gate: how it stops lanes)
+//   permission        what to say when the kernel refuses
+// clang-format on
 #include "host.h"
 #include "instance.h"
 #include "lane.h"
