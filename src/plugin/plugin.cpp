@@ -120,6 +120,8 @@ Status Plugin::check_table() {
         return fail(KVF_ERR_UNSUPPORTED, "is neither a transport nor a decorator (kind %u)", table_.kind);
     if (table_.ops == nullptr)
         return fail(KVF_ERR_NO_TRANSPORT, "has no table of operations");
+    if ((table_.capabilities & KVF_CAP_WRITE) == 0)
+        return fail(KVF_ERR_NO_TRANSPORT, "can't write (lacks KVF_CAP_WRITE), and rooms are moved by writes");
     return {};
 }
 

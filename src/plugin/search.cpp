@@ -44,9 +44,10 @@ void add_each(std::vector<std::string> *folders, const std::string &path) {
     }
 }
 
-bool is_build_tree(const fs::path &folder) {
+// Of plugins that were built and not installed (cmake/options.cmake): in the tree of a project of its own or of a part.
+bool is_of_build_tree(const fs::path &plugins) {
     std::error_code error;
-    return fs::exists(folder / "CMakeCache.txt", error);
+    return fs::exists(plugins / "build-tree", error);
 }
 
 } // namespace
@@ -57,8 +58,8 @@ std::vector<std::string> plugin_folders() {
     if (config_string(ConfigKey::plugin_path, &path).ok())
         add_each(&folders, path);
     if (const fs::path &own = own_folder(); !own.empty()) {
-        if (is_build_tree(own.parent_path()))
-            add(&folders, own.parent_path() / "plugins");
+        if (const fs::path built = own.parent_path() / "plugins"; is_of_build_tree(built))
+            add(&folders, built);
         add(&folders, own / ("kvferry-" + std::to_string(KVF_PLUGIN_ABI_MAJOR)));
     }
     add(&folders, KVF_PLUGIN_INSTALL_DIR);

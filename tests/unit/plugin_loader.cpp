@@ -44,6 +44,7 @@ TEST_F(Loader, each_refusal_has_its_reason) {
         {"tableless", KVF_ERR_NO_TRANSPORT, "has no table of operations"},
         {"unwilling", KVF_ERR_NO_TRANSPORT, "no device of that kind"},
         {"incomplete", KVF_ERR_NO_TRANSPORT, "lacks the required operation poll"},
+        {"reading", KVF_ERR_NO_TRANSPORT, "can't write (lacks KVF_CAP_WRITE), and rooms are moved by writes"},
         {"headless", KVF_ERR_NO_TRANSPORT, "lacks the required operation open"},
     };
     for (const auto &it : cases) {
