@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/status_text.h"
 #include "plugin/loader.h"
+#include "plugin/search.h"
 
 #include <pthread.h>
 
@@ -62,7 +63,12 @@ int kvf_log_set(kvf_log_fn fn, void *user, int32_t level) {
 }
 
 int kvf_config_list(kvf_config_entry *entries, size_t capacity, size_t stride) {
-    return kvf::fenced([&] { return kvf::write_list(kvf::config_entries(), entries, capacity, stride, "entries"); });
+    return kvf::fenced([&] {
+        std::vector<kvf_config_entry> list = kvf::config_entries();
+        for (const kvf_config_entry &unread : kvf::config_unread(kvf::plugin_names()))
+            list.push_back(unread);
+        return kvf::write_list(list, entries, capacity, stride, "entries");
+    });
 }
 
 int kvf_plugin_list(kvf_plugin_info *plugins, size_t capacity, size_t stride) {

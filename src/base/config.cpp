@@ -172,23 +172,42 @@ const char *config_plugin_value(const char *name) noexcept {
     }
 }
 
-void config_warn_unread(const std::vector<std::string> &plugins) {
+std::vector<kvf_config_entry> config_unread(const std::vector<std::string> &plugins) {
+    std::vector<kvf_config_entry> entries;
     if (environ == nullptr || getauxval(AT_SECURE) != 0)
-        return;
+        return entries;
     for (char **at = environ; *at != nullptr; ++at) {
         const std::string_view variable = *at;
         if (!variable.starts_with("KVF_"))
             continue;
-        const std::string name(variable.substr(0, variable.find('=')));
+        const size_t equals = std::min(variable.find('='), variable.size());
+        const std::string name(variable.substr(0, equals));
         if (in_table(name) || belongs_to_a_plugin(name, plugins))
             continue;
+        Seen &s = seen();
+        const std::lock_guard<std::mutex> guard(s.mutex);
+        if (s.read.contains(name))
+            continue;
+        kvf_config_entry entry{};
+        entry.name = s.values.insert(name).first->c_str();
+        entry.default_value = "";
+        entry.description = "";
+        copy_cut(entry.value, sizeof entry.value, std::string(variable.substr(std::min(equals + 1, variable.size()))));
+        copy_cut(entry.source, sizeof entry.source, "environment (nothing reads it)");
+        entries.push_back(entry);
+    }
+    return entries;
+}
+
+void config_warn_unread(const std::vector<std::string> &plugins) {
+    for (const kvf_config_entry &entry : config_unread(plugins)) {
         {
             Seen &s = seen();
             const std::lock_guard<std::mutex> guard(s.mutex);
-            if (s.read.contains(name) || !s.warned.insert(name).second)
+            if (!s.warned.insert(entry.name).second)
                 continue;
         }
-        warn_unread(name);
+        warn_unread(entry.name);
     }
 }
 

@@ -45,8 +45,11 @@ std::vector<kvf_config_entry> config_entries();
 // KVF_<name> for a plugin, null when unset. What it returns lives as long as the process. Never throws.
 const char *config_plugin_value(const char *name) noexcept;
 
-// Warns, once for each variable, of a KVF_… in the environment that nothing reads: not in the table, not asked for by
-// a plugin, and not named KVF_<PLUGIN>_… after one of plugins.
+// Each KVF_… in the environment that nothing reads: not in the table, not asked for by a plugin, and not named
+// KVF_<PLUGIN>_… after one of plugins. The names live as long as the process.
+std::vector<kvf_config_entry> config_unread(const std::vector<std::string> &plugins);
+
+// Warns of those, once for each.
 void config_warn_unread(const std::vector<std::string> &plugins);
 
 } // namespace kvf

@@ -39,7 +39,9 @@ constexpr ConfigRow kTable[] = {
     {ConfigKey::plugin_path, ConfigKind::text, "KVF_PLUGIN_PATH", "",
      "folders searched first for plugins, separated by colons", 0, 0},
     {ConfigKey::trust_network, ConfigKind::number, "KVF_TRUST_NETWORK", "0",
-     "1: engines may listen where other hosts reach them; peers prove nothing, so only where all of those are trusted",
+     "1: engines and bootstrap servers may listen where other hosts reach them; peers prove nothing, so only where all "
+     "of "
+     "those are trusted",
      0, 1},
 };
 

@@ -172,7 +172,8 @@ class Usage(unittest.TestCase):
     def test_wrong_usage_fails_with_a_sentence(self):
         for arguments, sentence in (
             ([], "A subcommand is required"),
-            (["sail"], "A subcommand is required"),
+            (["sail"], '"sail" is not known'),
+            (["bench", "hull"], '"hull" is not known'),
             (["bench"], "A subcommand is required"),
             (["info", "--colour"], "--colour"),
             (["bench", "rooms", "--in-flight", "0"], "--in-flight"),

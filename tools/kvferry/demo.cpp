@@ -20,6 +20,9 @@ void add_demo(CLI::App &app, Run &run) {
     command->add_option("--transport", options->transport, "Transport plugin")->capture_default_str();
     command->add_option("--transport-options", options->transport_options, "Its options, \"key=value,...\"");
     command->add_option("--chunk-tokens", options->chunk_tokens, "Prefilled and sent at a time")->capture_default_str();
+    command->footer(
+        "The built-in model answers questions about its recall texts and no other prompt: for --prompt give a\n"
+        "--model and its --tokenizer.");
     command->callback([&run, options] { run = [options] { return llama::run_demo(*options); }; });
 }
 

@@ -6,6 +6,8 @@
 #include <CLI/Formatter.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "commands.h"
 
@@ -23,6 +25,13 @@ int main(int argc, char **argv) {
         tool::add_bench(app, run);
         app.parse(argc, argv);
         return run();
+    } catch (const CLI::RequiredError &error) {
+        // A word that is no command is missed as one; what was said helps more.
+        const std::vector<std::string> unknown = app.remaining(true);
+        if (unknown.empty())
+            return app.exit(error);
+        std::fprintf(stderr, "\"%s\" is not known\nRun with --help for more information.\n", unknown.front().c_str());
+        return error.get_exit_code();
     } catch (const CLI::ParseError &error) {
         return app.exit(error);
     } catch (const std::exception &error) {

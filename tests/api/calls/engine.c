@@ -82,6 +82,17 @@ static void only_prefill_listens(void **state) {
     EXPECT_OK(kvf_engine_destroy(engine, 0));
 }
 
+static void an_engine_is_not_its_own_peer(void **state) {
+    (void)state;
+    const kvf_engine_config config = config_of(KVF_ROLE_BOTH);
+    unsigned char *memory;
+    kvf_engine *engine = engine_open(&config, &memory);
+    kvf_room room;
+    EXPECT_ERROR(kvf_room_open_receiver(engine, kvf_engine_address(engine), 7, NULL, &room), KVF_ERR_INVALID,
+                 "is this engine itself");
+    EXPECT_OK(kvf_engine_destroy(engine, LONG_MS));
+}
+
 static void a_port_in_use_is_an_error_and_free_after_the_end(void **state) {
     (void)state;
     kvf_engine *first = NULL, *second = NULL;
@@ -319,6 +330,25 @@ static void the_configuration_is_listed_with_its_sources(void **state) {
 
 /* ----------------------------------------------------------------------------------------------------------- text */
 
+/* And is gone from the listing with the variable. */
+static void a_variable_that_nobody_reads_is_listed_as_such(void **state) {
+    (void)state;
+    static kvf_config_entry entries[64];
+    const int before = kvf_config_list(NULL, 0, 0);
+    setenv("KVF_WINDOW_BITES", "1M", 1);
+    setenv("KVF_SHM_MAP", "1", 1);
+    const int count = kvf_config_list(entries, 64, sizeof *entries);
+    unsetenv("KVF_WINDOW_BITES");
+    unsetenv("KVF_SHM_MAP");
+    assert_int_equal(count, before + 1);
+    assert_string_equal(entries[count - 1].name, "KVF_WINDOW_BITES");
+    assert_string_equal(entries[count - 1].value, "1M");
+    assert_string_equal(entries[count - 1].source, "environment (nothing reads it)");
+    assert_string_equal(entries[count - 1].default_value, "");
+    assert_string_equal(entries[count - 1].description, "");
+    assert_int_equal(kvf_config_list(NULL, 0, 0), before);
+}
+
 static void every_status_has_a_name_and_a_text(void **state) {
     (void)state;
 #define CHECK(name, value, text)                                    \
@@ -385,6 +415,7 @@ int main(void) {
         cmocka_unit_test(configurations_that_can_not_be_are_refused),
         cmocka_unit_test(a_variable_that_does_not_parse_is_refused_and_named),
         cmocka_unit_test(only_prefill_listens),
+        cmocka_unit_test(an_engine_is_not_its_own_peer),
         cmocka_unit_test(a_port_in_use_is_an_error_and_free_after_the_end),
         cmocka_unit_test(the_environment_stands_in_for_what_is_zero),
         cmocka_unit_test(a_variable_that_nobody_reads_is_warned_of),
@@ -394,6 +425,7 @@ int main(void) {
         cmocka_unit_test(a_transport_loaded_again_serves_again),
         cmocka_unit_test(plugins_are_listed_with_what_they_are_or_why_not),
         cmocka_unit_test(the_configuration_is_listed_with_its_sources),
+        cmocka_unit_test(a_variable_that_nobody_reads_is_listed_as_such),
         cmocka_unit_test(every_status_has_a_name_and_a_text),
         cmocka_unit_test(the_version_is_the_headers),
         cmocka_unit_test(a_sentence_is_the_threads_own),
