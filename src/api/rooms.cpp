@@ -52,10 +52,23 @@ Status read_lists(const kvf::Engine &engine, const kvf_index_list *lists, size_t
     return {};
 }
 
+// Each group of a chunk has to be in its layers.
+Status check_layers(const kvf::Engine &engine, const kvf_chunk &chunk, const std::vector<kvf::PageList> &lists) {
+    const kvf::GroupLimits *limits = engine.limits();
+    for (const kvf::PageList &list : lists)
+        if (!limits->find(list.group)->has_layer(chunk.layer_begin, chunk.layer_count))
+            return kvf::fail(KVF_ERR_GROUP, "kvf_chunk: group %u has no tensor in layers [%u, %llu)", list.group,
+                             chunk.layer_begin, static_cast<unsigned long long>(chunk.layer_begin) + chunk.layer_count);
+    return {};
+}
+
 Status read_fence(const kvf_chunk &chunk, kvf::OwnedFd *out) {
     if (chunk.fence)
         return kvf::fail(KVF_ERR_UNSUPPORTED, "kvf_chunk: fence is %p; expected NULL with fence_kind %u", chunk.fence,
                          chunk.fence_kind);
+    if (chunk.fence_kind == KVF_FENCE_NONE && chunk.fence_fd != 0 && chunk.fence_fd != -1)
+        return kvf::fail(KVF_ERR_INVALID, "kvf_chunk: fence_fd is %d and fence_kind KVF_FENCE_NONE; expected 0 or -1",
+                         chunk.fence_fd);
     if (chunk.fence_kind == KVF_FENCE_NONE)
         return {};
     if (chunk.fence_kind != KVF_FENCE_EVENTFD)
@@ -149,6 +162,8 @@ int kvf_room_send(kvf_engine *engine, kvf_room room, const kvf_chunk *chunk) {
         auto made = std::make_unique<kvf::Chunk>();
         if (status.ok())
             status = read_lists(known, read.lists, read.list_count, read.list_stride, &made->lists);
+        if (status.ok())
+            status = check_layers(known, read, made->lists);
         if (status.ok())
             status = read_fence(read, &made->fence);
         if (!status.ok())

@@ -197,15 +197,24 @@ Status Registrations::add(std::span<const kvf_tensor> tensors, std::shared_ptr<c
     return {};
 }
 
+bool GroupLimit::has_layer(uint32_t begin, uint32_t count) const {
+    const auto first = std::lower_bound(layers.begin(), layers.end(), begin);
+    return count == 0 || (first != layers.end() && *first - begin < count);
+}
+
 void Registrations::adopt(std::shared_ptr<const Layout> layout) {
     layout_ = std::move(layout);
     auto limits = std::make_unique<GroupLimits>();
     for (const Tensor &tensor : layout_->tensors) {
         if (limits->groups.empty() || limits->groups.back().group != tensor.name.group)
-            limits->groups.push_back({tensor.name.group, tensor.page_count, tensor.name});
+            limits->groups.push_back({tensor.name.group, tensor.page_count, tensor.name, {}});
         GroupLimit &limit = limits->groups.back();
-        if (tensor.page_count < limit.pages)
-            limit = {tensor.name.group, tensor.page_count, tensor.name};
+        if (tensor.page_count < limit.pages) {
+            limit.pages = tensor.page_count;
+            limit.smallest = tensor.name;
+        }
+        if (limit.layers.empty() || limit.layers.back() != tensor.name.layer)
+            limit.layers.push_back(tensor.name.layer);
     }
     limits_.store(limits.get(), std::memory_order_release);
     all_limits_.push_back(std::move(limits));

@@ -12,11 +12,15 @@
 
 namespace kvf {
 
-// How far page indices of a group may go, and the tensor that says so.
+// How far page indices of a group may go, the tensor that says so, and the layers that have tensors of it.
 struct GroupLimit {
     uint32_t group = 0;
     uint64_t pages = 0;
     TensorName smallest;
+    std::vector<uint32_t> layers; // sorted
+
+    // Whether a layer of [begin, begin + count) is there; a count of 0 is all.
+    bool has_layer(uint32_t begin, uint32_t count) const;
 };
 
 struct GroupLimits {

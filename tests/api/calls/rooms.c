@@ -116,6 +116,39 @@ static void groups_and_layers_go_their_own_ways(void **state) {
     pair_close(&it);
 }
 
+static void a_group_without_a_tensor_in_the_chunks_layers_is_refused(void **state) {
+    (void)state;
+    kvf_engine_config config = config_of(KVF_ROLE_PREFILL);
+    unsigned char *memory;
+    kvf_engine *engine = engine_open(&config, &memory);
+    kvf_room sender;
+    const uint32_t aux_page[] = {3};
+    const kvf_index_list lists[] = {{0, COUNT, kFrom}, {AUX, 1, aux_page}};
+    kvf_chunk chunk;
+    memset(&chunk, 0, sizeof chunk);
+    chunk.struct_size = sizeof chunk;
+    chunk.lists = lists;
+    chunk.list_count = 2;
+    chunk.list_stride = sizeof *lists;
+    EXPECT_OK(kvf_room_open_sender(engine, 7, NULL, &sender));
+    chunk.layer_begin = 1; /* the aux tensor is of layer 0 */
+    chunk.layer_count = UINT32_MAX;
+    EXPECT_ERROR(kvf_room_send(engine, sender, &chunk), KVF_ERR_GROUP,
+                 "group 1 has no tensor in layers [1, 4294967296)");
+    chunk.layer_begin = LAYERS;
+    chunk.layer_count = 1;
+    EXPECT_ERROR(kvf_room_send(engine, sender, &chunk), KVF_ERR_GROUP, "group 0 has no tensor in layers [2, 3)");
+    chunk.layer_begin = 0;
+    EXPECT_OK(kvf_room_send(engine, sender, &chunk));
+    chunk.layer_begin = LAYERS;
+    chunk.layer_count = 0; /* all */
+    EXPECT_OK(kvf_room_send(engine, sender, &chunk));
+    assert_int_equal(status_of(engine, sender).state, KVF_STATE_BOOTSTRAPPING);
+    EXPECT_OK(kvf_room_abort(engine, sender, NULL));
+    close_room(engine, sender);
+    EXPECT_OK(kvf_engine_destroy(engine, LONG_MS));
+}
+
 /* ThreadSanitizer knows no order through an eventfd that one side only waits for. */
 __attribute__((no_sanitize("thread"))) static void fill_unseen(unsigned char *page, unsigned char value) {
     for (volatile unsigned char *at = page; at != page + PAGE_BYTES; ++at)
@@ -363,6 +396,13 @@ static void fences_that_can_not_be_are_refused(void **state) {
     chunk.fence_fd = -1;
     EXPECT_ERROR(kvf_room_send(engine, sender, &chunk), KVF_ERR_INVALID, "fence_fd is -1");
     chunk.fence_kind = KVF_FENCE_NONE;
+    chunk.fence_fd = 5;
+    EXPECT_ERROR(kvf_room_send(engine, sender, &chunk), KVF_ERR_INVALID,
+                 "fence_fd is 5 and fence_kind KVF_FENCE_NONE; expected 0 or -1");
+    chunk.fence_fd = -1;
+    EXPECT_OK(kvf_room_send(engine, sender, &chunk));
+    chunk.fence_fd = 0;
+    EXPECT_OK(kvf_room_send(engine, sender, &chunk));
     chunk.fence = &chunk;
     EXPECT_ERROR(kvf_room_send(engine, sender, &chunk), KVF_ERR_UNSUPPORTED, "expected NULL");
     chunk.fence = NULL;
@@ -437,6 +477,7 @@ int main(void) {
         cmocka_unit_test(a_room_carries_its_pages_and_no_others),
         cmocka_unit_test(states_come_in_their_order_and_reports_tell_the_story),
         cmocka_unit_test(groups_and_layers_go_their_own_ways),
+        cmocka_unit_test(a_group_without_a_tensor_in_the_chunks_layers_is_refused),
         cmocka_unit_test(a_fence_holds_its_chunk),
         cmocka_unit_test(lists_that_can_not_be_are_refused_and_nothing_moves),
         cmocka_unit_test(lists_of_another_length_than_offered_fail_both_sides),
