@@ -496,5 +496,4 @@ KVF_API int kvf_engine_counters(kvf_engine *engine, kvf_counter *counters, size_
 #ifdef __cplusplus
 }
 #endif
-
 #endif

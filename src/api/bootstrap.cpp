@@ -2,6 +2,7 @@
 #include "control/bootstrap_server.h"
 
 #include "api/boundary.h"
+#include "base/config.h"
 
 struct kvf_bootstrap {
     std::unique_ptr<kvf::BootstrapServer> server;
@@ -18,7 +19,10 @@ int kvf_bootstrap_start(const kvf_bootstrap_config *config, kvf_bootstrap **boot
             return status;
         auto made = std::make_unique<kvf_bootstrap>();
         made->forks = kvf::forks();
-        status = kvf::BootstrapServer::start(known.listen ? known.listen : "127.0.0.1:0",
+        uint64_t trusted = 0;
+        if (status = kvf::config_u64(kvf::ConfigKey::trust_network, &trusted); !status.ok())
+            return status;
+        status = kvf::BootstrapServer::start(known.listen ? known.listen : "127.0.0.1:0", trusted != 0,
                                              known.max_rooms ? known.max_rooms : 65536, &made->server);
         if (status.ok())
             *bootstrap = made.release();

@@ -15,7 +15,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -168,6 +171,13 @@ class Request final : public BootstrapRequest, public std::enable_shared_from_th
             return;
         if (!error)
             return finish({}, {parser_.get().result_int(), std::move(parser_.get().body())});
+        const std::string_view begin(static_cast<const char *>(buffer_.data().data()),
+                                     std::min<size_t>(buffer_.size(), strlen("HTTP/")));
+        if (!parser_.is_header_done() && !std::string_view("HTTP/").starts_with(begin))
+            return finish(
+                {KVF_ERR_PROTOCOL, name() + " did not answer in HTTP: perhaps it is an engine's control address, "
+                                            "which is named with tcp://"},
+                {});
         if (error == http::error::end_of_stream || error == http::error::partial_message ||
             error.category() == boost::system::system_category())
             return fail("closed the connection before it had answered");

@@ -78,11 +78,16 @@ class BootstrapServer::Listener {
             thread_.join();
     }
 
-    Status listen(const std::string &listen, std::string *address) {
+    Status listen(const std::string &listen, bool trust_network, std::string *address) {
         tcp::endpoint endpoint;
         Status status = resolve(listen, &endpoint);
         if (!status.ok())
             return status;
+        if (!trust_network && !is_loopback(endpoint.address().to_string()))
+            return kvf::fail(KVF_ERR_INVALID,
+                             "%s '%s' is open to other hosts, and who asks or registers proves nothing: set "
+                             "KVF_TRUST_NETWORK=1 where only trusted hosts reach it, or listen on 127.0.0.1",
+                             kWhat, listen.c_str());
         // By hand, for Asio's own socket is not close-on-exec.
         const int fd = ::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
         if (fd < 0)
@@ -197,12 +202,12 @@ class BootstrapServer::Listener {
     std::thread thread_;
 };
 
-Status BootstrapServer::start(const std::string &listen, uint32_t max_rooms, std::unique_ptr<BootstrapServer> *out,
-                              const BootstrapLimits &limits) {
+Status BootstrapServer::start(const std::string &listen, bool trust_network, uint32_t max_rooms,
+                              std::unique_ptr<BootstrapServer> *out, const BootstrapLimits &limits) {
     try {
         auto listener = std::make_unique<Listener>(max_rooms, limits);
         std::string address;
-        Status status = listener->listen(listen, &address);
+        Status status = listener->listen(listen, trust_network, &address);
         if (!status.ok())
             return status;
         std::unique_ptr<BootstrapServer> server(new BootstrapServer(std::move(listener), std::move(address)));

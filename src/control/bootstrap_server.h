@@ -21,9 +21,9 @@ struct BootstrapLimits {
 class BootstrapServer {
   public:
     // Listens on "host:port" or "[v6]:port" (port 0: any) and starts the thread; may block to resolve a host name.
-    // KVF_ERR_INVALID, KVF_ERR_ADDRESS_IN_USE, KVF_ERR_SYSTEM.
-    static Status start(const std::string &listen, uint32_t max_rooms, std::unique_ptr<BootstrapServer> *out,
-                        const BootstrapLimits &limits = {});
+    // trust_network: other hosts may reach it. KVF_ERR_INVALID, KVF_ERR_ADDRESS_IN_USE, KVF_ERR_SYSTEM.
+    static Status start(const std::string &listen, bool trust_network, uint32_t max_rooms,
+                        std::unique_ptr<BootstrapServer> *out, const BootstrapLimits &limits = {});
 
     // Closes every connection and joins the thread. In a child after fork, where that thread is not, it only closes
     // the child's copy of the listening socket; the server and its connections stay the parent's.

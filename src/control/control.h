@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -131,6 +132,7 @@ class Control final : private Finder::Answers {
         uint64_t fence_at = kNever;   // lost and not fenced yet
         Retry fence_retry{kNanosPerMilli, 1000 * kNanosPerMilli};
         std::string fence_why;
+        bool orderly = false; // the peer's engine was closed, which is no cause for concern
     };
 
     // Finder::Answers
@@ -159,6 +161,7 @@ class Control final : private Finder::Answers {
     void charge(Connection &connection);
     void remove(Connection &connection, const Cause &cause, const Status &why);
     void finish(Connection &connection, const Status &why, bool say_bye);
+    bool is_told(const Connection &connection, const Status &why);
     void retire(Connection &connection);
     Status unused(const Connection &connection);
 
@@ -222,6 +225,7 @@ class Control final : private Finder::Answers {
     ExportsRef exports_;
     std::unordered_map<uint64_t, Connection> connections_;
     std::map<std::string, size_t, std::less<>> sources_; // how many connections were accepted from a host
+    std::set<std::string> strangers_;                    // hosts whose nonsense, before any HELLO, is in the log
     size_t unready_bytes_ = 0;                           // of all connections
     uint64_t next_connection_ = 1;
     std::map<std::string, Place, std::less<>> places_; // elements stay where they are

@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kMostConnections = 4096;
 constexpr size_t kMostFromOne = 1024;              // of them accepted from one host
 constexpr size_t kMostUnready = size_t{256} << 20; // bytes that peers which are not ready have sent and that are kept
+constexpr size_t kMostStrangers = 1024;
 constexpr uint64_t kExplainAfter = 500 * kNanosPerMilli;      // a LAYOUT that is just under way needs no explanation
 constexpr uint64_t kRetiringLooks = 10 * kNanosPerMilli;      // how often an end is looked for that nobody announces
 constexpr uint64_t kRetiringPatience = 2000 * kNanosPerMilli; // with a dialer that is to end an unused connection
@@ -100,6 +101,9 @@ void Control::dial_failed(uint64_t id, const Status &why) {
     Connection *connection = find(id);
     if (connection == nullptr || connection->session)
         return;
+    if (connection->place != nullptr && connection->place->why.empty()) // once, until it is reached
+        log(KVF_LOG_WARN, "%s: no engine reached yet at %s, trying again: %s", config_.name.c_str(),
+            connection->place->address.c_str(), why.sentence().c_str());
     remove(*connection, {}, why);
     update_gauges();
 }
@@ -272,8 +276,19 @@ void Control::closed(uint64_t id, const Status &why) {
     update_gauges();
 }
 
+// Whether the log has it already: of a place at the last attempt, or of a host that sends before HELLO what is none.
+bool Control::is_told(const Connection &connection, const Status &why) {
+    if (connection.place != nullptr)
+        return connection.place->why == why.sentence();
+    if (!connection.session || connection.session->greeted())
+        return false;
+    if (strangers_.size() >= kMostStrangers)
+        strangers_.clear();
+    return !strangers_.insert(connection.source).second;
+}
+
 void Control::finish(Connection &connection, const Status &why, bool say_bye) {
-    const bool expected = why.code() == KVF_ERR_PEER_CLOSED || !connection.session; // a dial is its rooms' to tell of
+    const bool expected = why.code() == KVF_ERR_PEER_CLOSED || is_told(connection, why);
     log(expected ? KVF_LOG_INFO : KVF_LOG_WARN, "%s: connection ended: %s", config_.name.c_str(),
         why.sentence().c_str());
     if (say_bye && connection.session)

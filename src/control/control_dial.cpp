@@ -111,17 +111,15 @@ void ControlThread::Loop::accept(int fd, const void *sockaddr) {
 void ControlThread::Loop::dial(uint64_t connection, const std::string &address) {
     const auto dialing = std::make_shared<Dialing>(io_, connection);
     dialing_.emplace(connection, dialing);
-    if (address.starts_with("tcp://"))
+    if (address.starts_with(kTcp))
         return resolve(dialing, address);
-    sockaddr_un name{};
-    name.sun_family = AF_UNIX;
-    const std::string path = address.substr(std::min(address.size(), strlen("unix://")));
-    if (path.empty() || path[0] != '/' || path.size() >= sizeof name.sun_path) {
-        boost::asio::post(io_, [this, connection, address] {
-            dial_ended(connection, fail(KVF_ERR_INVALID, "'%s': expected unix:///path", address.c_str()));
-        });
+    std::string path;
+    if (Status status = parse_unix("peer address", address, &path); !status.ok()) {
+        boost::asio::post(io_, [this, connection, status] { dial_ended(connection, status); });
         return;
     }
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
     memcpy(name.sun_path, path.c_str(), path.size());
     dialing->endpoints.emplace_back(&name, sizeof name);
     connect(dialing);
@@ -129,7 +127,7 @@ void ControlThread::Loop::dial(uint64_t connection, const std::string &address) 
 
 void ControlThread::Loop::resolve(const std::shared_ptr<Dialing> &dialing, const std::string &address) {
     HostPort there;
-    const Status parsed = parse_host_port("peer address", address.substr(strlen("tcp://")), &there);
+    const Status parsed = parse_tcp("peer address", address, &there);
     boost::system::error_code not_numeric;
     const auto number = boost::asio::ip::make_address(there.host, not_numeric);
     if (!parsed.ok()) {

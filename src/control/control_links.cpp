@@ -45,8 +45,10 @@ void Control::lose_link(Connection &connection, const Cause &cause) {
     to_all_shards(LinkLost{std::move(connection.link), cause});
     connection.link.reset();
     const auto it = links_.find(id);
-    if (it != links_.end())
-        try_fence(id, &it->second);
+    if (it == links_.end())
+        return;
+    it->second.orderly = cause.code == KVF_ERR_PEER_CLOSED;
+    try_fence(id, &it->second);
 }
 
 void Control::try_fence(uint64_t link, LinkRecord *record) {
@@ -60,8 +62,8 @@ void Control::try_fence(uint64_t link, LinkRecord *record) {
         return to_all_shards(LinkFenced{link});
     }
     if (record->fence_why != status.sentence())
-        log(KVF_LOG_INFO, "%s: no fence around %s: %s", config_.name.c_str(), held->name.c_str(),
-            status.sentence().c_str());
+        log(record->orderly ? KVF_LOG_DEBUG : KVF_LOG_INFO, "%s: no fence around %s: %s", config_.name.c_str(),
+            held->name.c_str(), status.sentence().c_str());
     record->fence_why = status.sentence();
     if (status.code() == KVF_ERR_UNSUPPORTED)
         return;

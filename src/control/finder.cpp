@@ -1,5 +1,6 @@
 #include "control/finder.h"
 
+#include "base/log.h"
 #include "control/bootstrap_address.h"
 
 #include <algorithm>
@@ -8,15 +9,7 @@ namespace kvf {
 namespace {
 
 bool is_direct(std::string_view prefill) {
-    return prefill.starts_with("tcp://") || prefill.starts_with("unix://");
-}
-
-std::string_view server_of(std::string_view prefill) {
-    if (prefill.starts_with("http://"))
-        prefill.remove_prefix(7);
-    while (prefill.ends_with('/'))
-        prefill.remove_suffix(1);
-    return prefill;
+    return prefill.starts_with(kTcp) || prefill.starts_with(kUnix);
 }
 
 } // namespace
@@ -28,7 +21,7 @@ Finder::Finder(const ControlConfig &config, ControlPort &port, Seeks &seeks, Ala
 const std::string *Finder::known(const Target &target, uint64_t room_id) const {
     if (is_direct(target.prefill))
         return &target.prefill;
-    const auto site = sites_.find(server_of(target.prefill));
+    const auto site = sites_.find(target.prefill);
     if (site == sites_.end() || !site->second.topology || asks_for_room(site->second, target))
         return nullptr;
     const uint32_t sizes = site->second.topology->sizes.dp;
@@ -40,7 +33,7 @@ const std::string *Finder::known(const Target &target, uint64_t room_id) const {
 bool Finder::same_for_all(const Target &target) const {
     if (is_direct(target.prefill))
         return true;
-    const auto site = sites_.find(server_of(target.prefill));
+    const auto site = sites_.find(target.prefill);
     return site != sites_.end() && site->second.topology && !asks_for_room(site->second, target) &&
            (target.dp_choice == KVF_DP_GIVEN || site->second.topology->sizes.dp == 1);
 }
@@ -48,7 +41,7 @@ bool Finder::same_for_all(const Target &target) const {
 void Finder::find(Seek &seek, uint64_t now) {
     if (is_direct(seek.target.prefill))
         return answers_.found(seek, seek.target.prefill);
-    const std::string server(server_of(seek.target.prefill));
+    const std::string &server = seek.target.prefill;
     HostPort checked;
     if (Status status = parse_host_port("prefill", server, &checked); !status.ok())
         return answers_.refused(seek, {status.code(), static_cast<int32_t>(config_.rank), status.sentence()});
@@ -162,8 +155,11 @@ Seek *Finder::waiter(uint64_t room) {
     return it != seeks_.end() ? &it->second : nullptr;
 }
 
-void Finder::failed(Inquiry &inquiry, const Status &status, uint64_t now) {
+void Finder::failed(Site &site, Inquiry &inquiry, const Status &status, uint64_t now) {
     counters_.add(ControlCounter::bootstrap_failures);
+    if (!std::exchange(site.complained_of, true))
+        log(KVF_LOG_WARN, "%s: no prefill engine found yet by %s, trying again: %s", config_.name.c_str(),
+            site.server.c_str(), status.sentence().c_str());
     inquiry.request = 0;
     inquiry.retry_at = now + inquiry.retry.pause();
     alarm_.by(inquiry.retry_at);
@@ -193,7 +189,7 @@ void Finder::topology_came(uint64_t request, const Status &status, const Topolog
         return;
     Site &site = *asked->site;
     if (!status.ok())
-        return failed(site.inquiry, status, now);
+        return failed(site, site.inquiry, status, now);
     const Waiting waiting = succeeded(site.inquiry);
     for (const uint64_t room : waiting) {
         site.topology = topology; // a room that it does not suit takes it away
@@ -210,8 +206,9 @@ void Finder::rank_came(uint64_t request, const Status &status, const RankAddress
     Rank &rank = site.ranks[asked->dp];
     if (!status.ok()) {
         site.topology.reset(); // it may be another group's by now
-        return failed(rank.inquiry, status, now);
+        return failed(site, rank.inquiry, status, now);
     }
+    site.complained_of = false;
     rank.address = "tcp://" + format_host_port({address.ip, address.port});
     const std::string found = rank.address;
     for (const uint64_t room : succeeded(rank.inquiry))
@@ -233,9 +230,9 @@ void Finder::dp_rank_came(uint64_t request, const Status &status, std::optional<
         return;
     }
     if (!status.ok())
-        return failed(it->second, status, now);
+        return failed(site, it->second, status, now);
     if (!dp_rank)
-        return failed(it->second,
+        return failed(site, it->second,
                       fail(KVF_ERR_BOOTSTRAP, "%s was not told which dp rank prefills room %llu", site.server.c_str(),
                            static_cast<unsigned long long>(seek->room_id)),
                       now);

@@ -90,6 +90,7 @@ class Finder {
     struct Site { // a bootstrap server
         std::string server;
         std::optional<Topology> topology;
+        bool complained_of = false; // in the log, since an address was had from it last
         Inquiry inquiry;
         std::map<uint32_t, Rank> ranks;    // by dp rank
         std::map<uint64_t, Inquiry> rooms; // whose dp rank is asked for, by handle
@@ -111,7 +112,7 @@ class Finder {
     void ask_rank(Site &site, uint32_t dp);
     void ask_room(Site &site, uint64_t room);
     std::optional<Request> take(uint64_t request);
-    void failed(Inquiry &inquiry, const Status &status, uint64_t now);
+    void failed(Site &site, Inquiry &inquiry, const Status &status, uint64_t now);
     Waiting succeeded(Inquiry &inquiry);
     Seek *waiter(uint64_t room);
     bool due(Inquiry &inquiry, uint64_t now);

@@ -5,6 +5,7 @@
 #include "control/wire_messages.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace kvf {
 namespace {
@@ -17,8 +18,18 @@ Status FrameReader::frame_size(const uint8_t *header, size_t *size) const {
     const uint32_t length =
         uint32_t{header[0]} | uint32_t{header[1]} << 8 | uint32_t{header[2]} << 16 | uint32_t{header[3]} << 24;
     // 16 bytes: no FlatBuffer with an identifier and a root is smaller.
-    if (length < 16 || length > bound_ - kFrameHeader)
+    if (length < 16 || length > bound_ - kFrameHeader) {
+        const std::string_view begin(reinterpret_cast<const char *>(header), kFrameHeader);
+        if (begin == "HTTP")
+            return fail(KVF_ERR_PROTOCOL,
+                        "an HTTP response: it is no engine; a bootstrap server is named without tcp://");
+        for (const std::string_view method : {"GET ", "PUT ", "POST", "HEAD"})
+            if (begin == method)
+                return fail(KVF_ERR_PROTOCOL,
+                            "an HTTP request: this is an engine's control address; the bootstrap "
+                            "server has another");
         return fail(KVF_ERR_PROTOCOL, "a frame of %u bytes; 16 to %u are allowed here", length, bound_ - kFrameHeader);
+    }
     *size = size_t{length} + kFrameHeader;
     return {};
 }

@@ -19,8 +19,6 @@ namespace kvf {
 namespace {
 
 constexpr int kBacklog = 1024;
-constexpr const char *kTcp = "tcp://";
-constexpr const char *kUnix = "unix://";
 
 struct AddressList {
     addrinfo *first = nullptr;
@@ -64,7 +62,7 @@ std::string bound_name(int fd) {
     sockaddr_storage name{};
     socklen_t size = sizeof name;
     getsockname(fd, reinterpret_cast<sockaddr *>(&name), &size);
-    return kTcp + describe_socket_address(&name);
+    return std::string(kTcp) + describe_socket_address(&name);
 }
 
 // The source address of packets to there, without sending one; "" when there is none.
@@ -144,7 +142,7 @@ Status Listener::open(const std::string &address, bool trust_network, Listener *
 
 Status Listener::open_tcp(const std::string &address, bool trust_network) {
     HostPort host_port;
-    if (Status status = parse_host_port("listen address", address.substr(strlen(kTcp)), &host_port); !status.ok())
+    if (Status status = parse_tcp("listen address", address, &host_port); !status.ok())
         return status;
     AddressList list;
     if (const int rc = resolve(host_port, SOCK_STREAM, AI_PASSIVE, &list); rc != 0)
@@ -169,12 +167,11 @@ Status Listener::open_tcp(const std::string &address, bool trust_network) {
 }
 
 Status Listener::open_unix(const std::string &address) {
-    const std::string path = address.substr(strlen(kUnix));
+    std::string path;
+    if (Status status = parse_unix("listen address", address, &path); !status.ok())
+        return status;
     sockaddr_un name{};
     name.sun_family = AF_UNIX;
-    if (path.empty() || path[0] != '/' || path.size() >= sizeof name.sun_path)
-        return fail(KVF_ERR_INVALID, "listen address '%s': expected an absolute path of at most %zu bytes",
-                    address.c_str(), sizeof name.sun_path - 1);
     memcpy(name.sun_path, path.c_str(), path.size());
     fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd_ < 0)
@@ -199,8 +196,7 @@ Status Listener::open_unix(const std::string &address) {
 
 std::string Listener::reachable(const std::string &towards) const {
     HostPort own;
-    if (is_unix() || !parse_host_port("bound", bound_.substr(strlen(kTcp)), &own).ok() ||
-        (own.host != "0.0.0.0" && own.host != "::"))
+    if (is_unix() || !parse_tcp("bound", bound_, &own).ok() || (own.host != "0.0.0.0" && own.host != "::"))
         return bound_;
     // Any address beyond this machine shows the way out; this one is for documentation and never in use.
     HostPort there{own.host == "::" ? "2001:db8::1" : "192.0.2.1", 9};
@@ -209,7 +205,7 @@ std::string Listener::reachable(const std::string &towards) const {
         there = given;
     const std::string source = source_towards(there);
     own.host = !source.empty() ? source : (own.host == "::" ? "::1" : "127.0.0.1");
-    return kTcp + format_host_port(own);
+    return std::string(kTcp) + format_host_port(own);
 }
 
 } // namespace kvf

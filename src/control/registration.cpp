@@ -14,8 +14,7 @@ Registration::Registration(const ControlConfig &config, const std::string &addre
                            ControlCounters &counters)
     : config_(config), port_(port), alarm_(alarm), counters_(counters) {
     HostPort host_port;
-    if (config.bootstrap.empty() || !address.starts_with("tcp://") ||
-        !parse_host_port("control address", address.substr(6), &host_port).ok())
+    if (config.bootstrap.empty() || !parse_tcp("control address", address, &host_port).ok())
         return;
     record_.place = {config.dp_rank, 0, config.tp_rank, config.pp_rank};
     record_.address = {host_port.host, host_port.port};

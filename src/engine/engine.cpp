@@ -137,7 +137,6 @@ Status Engine::start_control(const kvf_engine_config &config) {
     control.dp_size = std::max(config.dp_size, 1u);
     control.page_tokens = config.page_tokens;
     control.kv_cache_dtype = config.kv_cache_dtype ? config.kv_cache_dtype : "auto";
-    control.bootstrap = config.bootstrap ? config.bootstrap : "";
     control.shards = static_cast<uint32_t>(shards_.size());
     control.heartbeat_ns = heartbeat_ms_ * kNanosPerMilli;
     const struct {
@@ -146,9 +145,8 @@ Status Engine::start_control(const kvf_engine_config &config) {
     } ranks[] = {{"tp", control.tp_rank, control.tp_size},
                  {"pp", control.pp_rank, control.pp_size},
                  {"dp", control.dp_rank, control.dp_size}};
-    if (!control.bootstrap.empty()) {
-        HostPort server;
-        Status parsed = parse_host_port("bootstrap", control.bootstrap, &server);
+    if (config.bootstrap && *config.bootstrap != '\0') {
+        Status parsed = parse_server("bootstrap", config.bootstrap, &control.bootstrap);
         if (!parsed.ok())
             return parsed;
     }

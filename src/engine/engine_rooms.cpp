@@ -1,6 +1,7 @@
 // What callers do with rooms: checked against the room's word and what is registered, then a message to the shard.
 #include "base/clock.h"
 #include "base/status_text.h"
+#include "control/bootstrap_address.h"
 #include "control/codec.h"
 #include "engine/engine.h"
 
@@ -71,10 +72,14 @@ Status Engine::look_up_open(RoomHandle room, RoomRole role, const char *what) co
     if (rooms_->role(room) != role)
         return fail(KVF_ERR_STATE, "room %llu is a %s: it does not %s", id,
                     role == RoomRole::kSender ? "receiver" : "sender", what);
-    if (word.ended())
-        return fail(KVF_ERR_STATE, "room %llu is at its end: %s", id,
-                    word.state() == KVF_STATE_SUCCESS ? "Success" : status_name(word.code()));
-    return {};
+    if (!word.ended())
+        return {};
+    if (word.state() == KVF_STATE_SUCCESS)
+        return fail(KVF_ERR_STATE, "room %llu is at its end: Success", id);
+    kvf_report report{};
+    (void)rooms_->report(room, &report); // one that was closed just now has none
+    return fail(KVF_ERR_STATE, "room %llu is at its end: %s%s%s", id, status_name(word.code()),
+                report.message[0] != '\0' ? ": " : "", report.message);
 }
 
 RoomDeadlines Engine::deadlines(uint32_t bootstrap_ms, uint64_t bootstrap_default, uint32_t waiting_ms,
@@ -113,7 +118,12 @@ Status Engine::open_receiver(uint64_t room_id, const std::string &prefill, const
         return fail(KVF_ERR_STATE, "this engine's role is prefill: it opens no receiver");
     OpenReceiver message;
     message.room_id = room_id;
-    message.target = {prefill, options.dp_choice, options.dp_choice == KVF_DP_GIVEN ? options.dp_rank : 0};
+    if (Status named = parse_prefill(prefill, &message.target.prefill); !named.ok())
+        return named;
+    if (message.target.prefill == address())
+        return fail(KVF_ERR_INVALID, "prefill %s is this engine itself; rooms are between two", address().c_str());
+    message.target.dp_choice = options.dp_choice;
+    message.target.dp_rank = options.dp_choice == KVF_DP_GIVEN ? options.dp_rank : 0;
     message.prefix_tokens = options.prefix_tokens;
     message.deadlines = deadlines(options.bootstrap_ms, bootstrap_ms_, options.waiting_ms, options.transfer_ms);
     const std::string where = place_of(message.target);

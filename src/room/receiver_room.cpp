@@ -19,11 +19,21 @@ void ReceiverRoom::found(LinkRef link, const RoomContext &context) {
     if (ended() || link_)
         return;
     link_ = std::move(link);
+    say("");
     report_.peer_instance = link_->instance;
     link_->transport->name().copy(report_.transport, sizeof report_.transport - 1);
     enter(KVF_STATE_WAITING, later(context.now, deadlines_.waiting_ns), context);
     if (accepted_)
         offer(context);
+}
+
+// What the report says until the peer is found.
+void ReceiverRoom::delayed(std::string why, const RoomContext &context) {
+    if (ended() || link_)
+        return;
+    delay_ = std::move(why);
+    say(delay_);
+    file(context);
 }
 
 void ReceiverRoom::refused(Cause cause, const RoomContext &context) {

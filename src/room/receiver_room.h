@@ -11,7 +11,7 @@ class ReceiverRoom : public Room {
     ReceiverRoom(OpenReceiver &&open, LinkRef known, const RoomContext &context);
 
     void found(LinkRef link, const RoomContext &context);
-    void delayed(std::string why) { delay_ = std::move(why); }
+    void delayed(std::string why, const RoomContext &context);
     void refused(Cause cause, const RoomContext &context);
     void accept(Accept &&accept, const RoomContext &context);
     // False when the news does not fit what this room has asked for; then it is dropped.

@@ -3,9 +3,6 @@
 #include "base/clock.h"
 #include "base/seeded_fault.h"
 
-#include <algorithm>
-#include <cstring>
-
 namespace kvf {
 
 uint64_t later(uint64_t now, uint64_t length) {
@@ -41,12 +38,14 @@ bool Room::end(Cause cause, bool quiesced, const RoomContext &context) {
     report_.ended_ns = context.now;
     report_.quiesced_ns = quiesced ? context.now : 0;
     report_.rank = cause.rank;
-    const size_t length = std::min(cause.sentence.size(), sizeof report_.message - 1);
-    std::memcpy(report_.message, cause.sentence.data(), length);
-    report_.message[length] = '\0';
+    say(cause.sentence);
     cause_ = std::move(cause);
     publish(context);
     return true;
+}
+
+void Room::say(std::string_view sentence) {
+    report_.message[sentence.copy(report_.message, sizeof report_.message - 1)] = '\0';
 }
 
 void Room::quiesce(const RoomContext &context) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kvf {
@@ -63,6 +64,8 @@ class Room {
     void quiesce(const RoomContext &context);
     // Lets callers see the report as it is now; with every change of the word they do anyway.
     void file(const RoomContext &context) const { context.table.file(handle_, report_); }
+    // The report's message, as far as it goes; filed with the next change.
+    void say(std::string_view sentence);
 
     uint8_t state() const { return state_; }
     std::string called() const; // "room 7", for sentences

@@ -224,7 +224,7 @@ void Shard::forget_link(uint64_t link) {
 
 void Shard::on(PeerDelayed &&message) {
     if (ReceiverRoom *room = receiver(message.room))
-        room->delayed(std::move(message.why));
+        room->delayed(std::move(message.why), context());
 }
 
 void Shard::on(PeerRefused &&message) {

@@ -24,7 +24,7 @@ const std::string kHealth = request("GET", "/health");
 
 std::unique_ptr<BootstrapServer> start(const BootstrapLimits &limits = {}) {
     std::unique_ptr<BootstrapServer> server;
-    const Status status = BootstrapServer::start("127.0.0.1:0", 16, &server, limits);
+    const Status status = BootstrapServer::start("127.0.0.1:0", false, 16, &server, limits);
     EXPECT_TRUE(status.ok()) << status.sentence();
     return server;
 }
@@ -287,7 +287,7 @@ TEST(BootstrapServer, lack_of_descriptors_is_waited_out) {
 TEST(BootstrapServer, an_address_in_use_is_told_with_the_address) {
     const auto server = start();
     std::unique_ptr<BootstrapServer> second;
-    const Status status = BootstrapServer::start(server->address(), 16, &second);
+    const Status status = BootstrapServer::start(server->address(), false, 16, &second);
     EXPECT_EQ(status.code(), KVF_ERR_ADDRESS_IN_USE);
     EXPECT_EQ(status.sentence(), "bootstrap listen address '" + server->address() + "' is in use");
     EXPECT_EQ(second, nullptr);
@@ -300,32 +300,53 @@ TEST(BootstrapServer, an_address_can_be_used_again_after_the_end_of_a_server_wit
     ASSERT_TRUE(socket.send(kHealth));
     EXPECT_EQ(read_reply(&socket).status, 200);
     server.reset();
-    const Status status = BootstrapServer::start(address, 16, &server);
+    const Status status = BootstrapServer::start(address, false, 16, &server);
     ASSERT_TRUE(status.ok()) << status.sentence();
     expect_healthy(*server);
 }
 
 TEST(BootstrapServer, an_address_that_does_not_parse_is_refused) {
-    for (const char *address :
-         {"", ":", "x", "127.0.0.1", "127.0.0.1:", ":80", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:80x", "::1:80",
-          "[::1]", "[]:80", "[::1:80", "tcp://127.0.0.1:80", "a b:80"}) {
+    for (const char *address : {"", ":", "x", "127.0.0.1", "127.0.0.1:", ":80", "127.0.0.1:-1", "127.0.0.1:80x",
+                                "::1:80", "[::1]", "[]:80", "[::1:80", "tcp://127.0.0.1:80", "a b:80"}) {
         std::unique_ptr<BootstrapServer> server;
-        const Status status = BootstrapServer::start(address, 16, &server);
+        const Status status = BootstrapServer::start(address, false, 16, &server);
         EXPECT_EQ(status.code(), KVF_ERR_INVALID);
         EXPECT_EQ(status.sentence(), "bootstrap listen address '" + std::string(address) + "': expected host:port");
     }
 }
 
+TEST(BootstrapServer, a_port_out_of_range_is_refused_as_one) {
+    for (const char *address : {"127.0.0.1:65536", "127.0.0.1:99999999999999999999", "[::1]:70000"}) {
+        std::unique_ptr<BootstrapServer> server;
+        const Status status = BootstrapServer::start(address, false, 16, &server);
+        EXPECT_EQ(status.code(), KVF_ERR_INVALID);
+        EXPECT_EQ(status.sentence(), "bootstrap listen address '" + std::string(address) +
+                                         "': its port is out of range, which ends at 65535");
+    }
+}
+
+TEST(BootstrapServer, an_address_that_other_hosts_reach_takes_trust_in_the_network) {
+    for (const char *address : {"0.0.0.0:0", "[::]:0"}) {
+        std::unique_ptr<BootstrapServer> server;
+        const Status status = BootstrapServer::start(address, false, 16, &server);
+        EXPECT_EQ(status.code(), KVF_ERR_INVALID);
+        EXPECT_NE(status.sentence().find("KVF_TRUST_NETWORK=1"), std::string::npos) << status.sentence();
+        EXPECT_EQ(server, nullptr);
+    }
+    std::unique_ptr<BootstrapServer> server;
+    EXPECT_TRUE(BootstrapServer::start("0.0.0.0:0", true, 16, &server).ok());
+}
+
 TEST(BootstrapServer, a_host_without_an_address_here_is_refused) {
     std::unique_ptr<BootstrapServer> server;
-    EXPECT_EQ(BootstrapServer::start("192.0.2.1:0", 16, &server).code(), KVF_ERR_INVALID);
-    EXPECT_EQ(BootstrapServer::start("no-such-host.invalid:0", 16, &server).code(), KVF_ERR_INVALID);
+    EXPECT_EQ(BootstrapServer::start("192.0.2.1:0", true, 16, &server).code(), KVF_ERR_INVALID);
+    EXPECT_EQ(BootstrapServer::start("no-such-host.invalid:0", false, 16, &server).code(), KVF_ERR_INVALID);
     EXPECT_EQ(server, nullptr);
 }
 
 TEST(BootstrapServer, listens_on_a_host_name) {
     std::unique_ptr<BootstrapServer> server;
-    const Status status = BootstrapServer::start("localhost:0", 16, &server);
+    const Status status = BootstrapServer::start("localhost:0", false, 16, &server);
     ASSERT_TRUE(status.ok()) << status.sentence();
     EXPECT_NE(wire::port_of(server->address()), 0);
 }
@@ -340,7 +361,7 @@ TEST(BootstrapServer, listens_on_ipv6) {
     if (!here)
         GTEST_SKIP() << "no IPv6 loopback here";
     std::unique_ptr<BootstrapServer> server;
-    const Status status = BootstrapServer::start("[::1]:0", 16, &server);
+    const Status status = BootstrapServer::start("[::1]:0", false, 16, &server);
     ASSERT_TRUE(status.ok()) << status.sentence();
     EXPECT_EQ(server->address().rfind("[::1]:", 0), 0U);
 }

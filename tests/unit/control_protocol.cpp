@@ -1,4 +1,5 @@
 // Peers that talk nonsense: each costs its own connection, with a sentence, and nothing else.
+#include "base/log.h"
 #include "control_harness.h"
 #include "wire_samples.h"
 
@@ -113,6 +114,21 @@ const std::map<std::string, std::vector<Step>> kToDialer{
     {"DRAINED", {Step::layout, Step::regions, Step::choosing, Step::ready, Step::refused}},
     {"HEARTBEAT", {Step::layout, Step::regions, Step::choosing, Step::ready, Step::refused}},
 };
+
+TEST_F(Protocol, a_host_that_speaks_http_is_warned_of_once) {
+    std::vector<std::string> lines;
+    log_set([](void *user, int32_t,
+               const char *line) { static_cast<std::vector<std::string> *>(user)->emplace_back(line); },
+            &lines, KVF_LOG_WARN);
+    for (int time = 0; time < 3; ++time) {
+        net.inject(*prefill, net.strange_connection(*prefill), bytes("GET /health HTTP/1.1\r\n\r\n"));
+        net.settle();
+    }
+    log_set(nullptr, nullptr, 0);
+    ASSERT_EQ(lines.size(), 1u) << testing::PrintToString(lines);
+    EXPECT_NE(lines[0].find("sent an HTTP request: this is an engine's control address"), std::string::npos)
+        << lines[0];
+}
 
 TEST_F(Protocol, every_message_out_of_order_closes_the_acceptors_connection) {
     equip();

@@ -124,7 +124,7 @@ TEST_F(Bootstrapped, rooms_find_their_peer_by_its_server_which_is_asked_once) {
     equip();
     net.settle();
     for (uint64_t room = 1; room <= 50; ++room)
-        decode->seek(room, "http://" + std::string(kServer) + "/");
+        decode->seek(room, kServer);
     net.settle();
     EXPECT_EQ(decode->count<PeerFound>(), 50u);
     decode->seek(51, kServer);
@@ -158,6 +158,38 @@ TEST_F(Bootstrapped, an_address_that_no_other_host_reaches_is_warned_of_where_ot
                           "address (see KVF_LISTEN)");
             }
         }
+}
+
+TEST_F(Bootstrapped, who_does_not_answer_is_warned_of_once_until_it_did) {
+    std::vector<std::string> lines;
+    equip();
+    net.settle();
+    net.bootstraps[kServer].status = fail(KVF_ERR_BOOTSTRAP, "away");
+    log_set([](void *user, int32_t,
+               const char *line) { static_cast<std::vector<std::string> *>(user)->emplace_back(line); },
+            &lines, KVF_LOG_WARN);
+    decode->seek(1, kServer);
+    decode->seek(2, kServer);
+    decode->seek(3, "tcp://nobody:1");
+    net.advance_ms(5000);
+    decode->seek(4, "tcp://nobody:1");
+    net.advance_ms(5000);
+    EXPECT_EQ(lines.size(), 2u) << testing::PrintToString(lines);
+    EXPECT_EQ(std::count(lines.begin(), lines.end(),
+                         "decode-2: no prefill engine found yet by " + std::string(kServer) + ", trying again: away"),
+              1);
+    EXPECT_EQ(
+        std::count_if(lines.begin(), lines.end(),
+                      [](const std::string &line) {
+                          return line.starts_with("decode-2: no engine reached yet at tcp://nobody:1, trying again: ");
+                      }),
+        1);
+    lines.clear();
+    net.bootstraps[kServer].status = {};
+    net.advance_ms(5000);
+    EXPECT_EQ(decode->count<PeerFound>(), 2u);
+    log_set(nullptr, nullptr, 0);
+    EXPECT_EQ(lines.size(), 0u) << testing::PrintToString(lines);
 }
 
 TEST_F(Bootstrapped, a_server_that_is_away_is_asked_again_and_each_reason_is_told_once) {

@@ -324,6 +324,25 @@ TEST_F(ShardAbortTest, prefill_lets_a_transfer_take_as_long_as_its_deadline) {
     EXPECT_TRUE(it.world.decode().quiesced(it.receiver));
 }
 
+TEST_F(ShardAbortTest, why_a_peer_is_not_found_is_in_the_report_until_it_is) {
+    World world;
+    world.findable = false;
+    const RoomHandle receiver = world.decode().open_receiver(7);
+    world.run();
+    world.decode().tell(PeerDelayed{receiver, "connection refused"});
+    EXPECT_EQ(world.decode().message(receiver), "connection refused");
+    world.find();
+    world.run();
+    EXPECT_EQ(world.decode().state(receiver), KVF_STATE_WAITING);
+    EXPECT_EQ(world.decode().message(receiver), "");
+    world.decode().tell(PeerDelayed{receiver, "connection refused"});
+    EXPECT_EQ(world.decode().message(receiver), "");
+    world.decode().abort(receiver);
+    world.run();
+    EXPECT_EQ(world.decode().close(receiver), KVF_OK);
+    EXPECT_EQ(world.prefill().close(world.prefill().open_sender(7)), KVF_OK);
+}
+
 TEST_F(ShardAbortTest, decode_looks_for_its_peer_as_long_as_its_deadline) {
     for (const bool delayed : {false, true}) {
         World world;
@@ -332,6 +351,7 @@ TEST_F(ShardAbortTest, decode_looks_for_its_peer_as_long_as_its_deadline) {
         world.run();
         if (delayed)
             world.decode().tell(PeerDelayed{receiver, "connection refused"});
+        EXPECT_EQ(world.decode().message(receiver), delayed ? "connection refused" : "");
         world.pass(10 * kSecond - 1);
         EXPECT_EQ(world.decode().state(receiver), KVF_STATE_BOOTSTRAPPING);
         world.pass(1);

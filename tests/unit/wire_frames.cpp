@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 
 namespace kvf {
@@ -74,6 +75,22 @@ TEST(FrameReader, a_length_beyond_the_bound_is_refused_at_once) {
     rest = bytes;
     EXPECT_TRUE(reader.next(&rest, &frame).ok());
     EXPECT_TRUE(frame.empty());
+}
+
+TEST(FrameReader, http_is_called_by_its_name) {
+    const std::pair<const char *, const char *> cases[] = {{"GET /health HTTP/1.1\r\n", "an HTTP request"},
+                                                           {"PUT /route HTTP/1.1\r\n", "an HTTP request"},
+                                                           {"POST /query HTTP/1.1\r\n", "an HTTP request"},
+                                                           {"HEAD / HTTP/1.1\r\n\r\n", "an HTTP request"},
+                                                           {"HTTP/1.1 400 Bad Request", "an HTTP response"}};
+    for (const auto &[sent, called] : cases) {
+        FrameReader reader(kFrameBound);
+        std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t *>(sent), strlen(sent));
+        std::span<const uint8_t> frame;
+        const Status status = reader.next(&bytes, &frame);
+        EXPECT_EQ(status.code(), KVF_ERR_PROTOCOL);
+        EXPECT_TRUE(status.sentence().starts_with(called)) << status.sentence();
+    }
 }
 
 TEST(FrameReader, a_length_of_nothing_is_refused) {

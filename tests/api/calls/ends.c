@@ -4,6 +4,7 @@
 #include "rig.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const uint32_t kPages[] = {1, 2, 3};
@@ -17,6 +18,8 @@ static void expect_message(kvf_engine *engine, kvf_room room, const char *text, 
 
 static void an_abort_ends_both_sides_at_once(void **state) {
     (void)state;
+    static const char kToReceiver[] = "room 7 is at its end: KVF_ERR_PEER_ABORTED: preempted";
+    static const char kToSender[] = "room 7 is at its end: KVF_ERR_PEER_ABORTED: disconnected";
     pair it;
     pair_open(&it, NULL, NULL);
     for (int by_prefill = 0; by_prefill < 2; by_prefill++)
@@ -40,6 +43,10 @@ static void an_abort_ends_both_sides_at_once(void **state) {
             EXPECT_END(it.decode, receiver, by_prefill ? KVF_ERR_PEER_ABORTED : KVF_ERR_ABORTED);
             expect_message(it.prefill, sender, by_prefill ? "preempted" : "disconnected", by_prefill ? 3 : 5);
             expect_message(it.decode, receiver, by_prefill ? "preempted" : "disconnected", by_prefill ? 3 : 5);
+            if (by_prefill)
+                EXPECT_ERROR(accept_pages(it.decode, receiver, kPages, 3), KVF_ERR_STATE, kToReceiver);
+            else
+                EXPECT_ERROR(send_pages(it.prefill, sender, kPages, 3, 0), KVF_ERR_STATE, kToSender);
             close_room(it.prefill, sender);
             close_room(it.decode, receiver);
         }
@@ -93,16 +100,44 @@ static void a_peer_that_is_not_there_is_looked_for_until_the_deadline(void **sta
     EXPECT_OK(kvf_engine_destroy(engine, LONG_MS));
 }
 
-static void a_place_that_can_not_be_fails_at_once(void **state) {
+static void the_report_of_a_room_that_looks_for_its_peer_says_why_it_still_does(void **state) {
     (void)state;
+    static const char *const places[] = {"127.0.0.1:1", "tcp://127.0.0.1:1"};
+    const kvf_engine_config config = config_of(KVF_ROLE_DECODE);
+    unsigned char *memory;
+    kvf_engine *engine = engine_open(&config, &memory);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        kvf_room room;
+        EXPECT_OK(kvf_room_open_receiver(engine, places[i], 7, NULL, &room));
+        for (int looks = 0; strstr(report_of(engine, room).message, "onnection refused") == NULL;)
+            look_again(&looks);
+        assert_int_equal(status_of(engine, room).state, KVF_STATE_BOOTSTRAPPING);
+        EXPECT_OK(kvf_room_abort(engine, room, "enough"));
+        EXPECT_END(engine, room, KVF_ERR_ABORTED);
+        close_room(engine, room);
+    }
+    EXPECT_OK(kvf_engine_destroy(engine, LONG_MS));
+}
+
+static void a_place_that_can_not_be_is_refused(void **state) {
+    (void)state;
+    static const char *const places[][2] = {
+        {"nonsense", "prefill 'nonsense': expected host:port"},
+        {"127.0.0.1", "prefill '127.0.0.1': expected host:port"},
+        {"127.0.0.1:0", "prefill '127.0.0.1:0': expected a port other than 0"},
+        {"http://127.0.0.1", "prefill '127.0.0.1': expected host:port"},
+        {"tcp://127.0.0.1", "prefill 'tcp://127.0.0.1': expected tcp://host:port"},
+        {"tcp://127.0.0.1:0", "prefill 'tcp://127.0.0.1:0': expected a port other than 0"},
+        {"tcp://127.0.0.1:99999", "prefill 'tcp://127.0.0.1:99999': its port is out of range"},
+        {"unix://relative", "prefill 'unix://relative': expected unix:// and an absolute path"},
+    };
     const kvf_engine_config config = config_of(KVF_ROLE_DECODE);
     unsigned char *memory;
     kvf_engine *engine = engine_open(&config, &memory);
     kvf_room room;
-    EXPECT_OK(kvf_room_open_receiver(engine, "nothing like a place", 7, NULL, &room));
-    EXPECT_END(engine, room, KVF_ERR_INVALID);
-    expect_message(engine, room, "nothing like a place", 5);
-    close_room(engine, room);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        EXPECT_ERROR(kvf_room_open_receiver(engine, places[i][0], 7, NULL, &room), KVF_ERR_INVALID, places[i][1]);
+    assert_int_equal(counter_of(engine, "rooms_opened"), 0);
     EXPECT_OK(kvf_engine_destroy(engine, LONG_MS));
 }
 
@@ -365,11 +400,15 @@ static void rooms_find_their_prefill_by_the_bootstrap_server(void **state) {
     EXPECT_OK(kvf_bootstrap_start(NULL, &server));
     kvf_engine_config config = config_of(KVF_ROLE_PREFILL);
     pair it;
-    config.bootstrap = kvf_bootstrap_address(server);
+    char url[96];
+    snprintf(url, sizeof url, "http://%s/", kvf_bootstrap_address(server));
+    config.bootstrap = url;
     pair_open(&it, &config, NULL);
     for (uint64_t id = 1; id <= 3; id++) {
-        kvf_room sender, receiver;
-        EXPECT_OK(kvf_room_open_receiver(it.decode, kvf_bootstrap_address(server), id, NULL, &receiver));
+        kvf_room sender, receiver, again;
+        const char *place = id == 2 ? url : kvf_bootstrap_address(server);
+        EXPECT_OK(kvf_room_open_receiver(it.decode, place, id, NULL, &receiver));
+        EXPECT_ERROR(kvf_room_open_receiver(it.decode, url, id, NULL, &again), KVF_ERR_EXISTS, "is open already");
         EXPECT_OK(kvf_room_open_sender(it.prefill, id, NULL, &sender));
         EXPECT_OK(accept_pages(it.decode, receiver, kPages, 3));
         EXPECT_OK(send_pages(it.prefill, sender, kPages, 3, KVF_CHUNK_LAST));
@@ -399,6 +438,12 @@ static void a_bootstrap_servers_port_in_use_is_an_error(void **state) {
     EXPECT_OK(kvf_bootstrap_stop(second));
     config.listen = "nonsense";
     EXPECT_ERROR(kvf_bootstrap_start(&config, &second), KVF_ERR_INVALID, "nonsense");
+    config.listen = "0.0.0.0:0";
+    EXPECT_ERROR(kvf_bootstrap_start(&config, &second), KVF_ERR_INVALID, "KVF_TRUST_NETWORK=1");
+    setenv("KVF_TRUST_NETWORK", "1", 1);
+    EXPECT_OK(kvf_bootstrap_start(&config, &second));
+    unsetenv("KVF_TRUST_NETWORK");
+    EXPECT_OK(kvf_bootstrap_stop(second));
 }
 
 int main(void) {
@@ -406,7 +451,8 @@ int main(void) {
         cmocka_unit_test(an_abort_ends_both_sides_at_once),
         cmocka_unit_test(an_abort_keeps_255_bytes_of_its_reason_and_changes_no_end),
         cmocka_unit_test(a_peer_that_is_not_there_is_looked_for_until_the_deadline),
-        cmocka_unit_test(a_place_that_can_not_be_fails_at_once),
+        cmocka_unit_test(the_report_of_a_room_that_looks_for_its_peer_says_why_it_still_does),
+        cmocka_unit_test(a_place_that_can_not_be_is_refused),
         cmocka_unit_test(every_wait_of_a_room_has_its_deadline),
         cmocka_unit_test(an_offer_that_nobody_claims_is_answered),
         cmocka_unit_test(layouts_that_do_not_fit_fail_both_sides_with_field_and_values),
