@@ -20,8 +20,8 @@
  *  - what the caller passes in is copied before it returns; strings are UTF-8 and end in a zero byte;
  *  - a struct that the caller fills begins with struct_size = sizeof(struct). Zero bytes mean the default. Bytes
  *    behind those that the library knows must be zero, else the call is KVF_ERR_UNSUPPORTED;
- *  - in a child after fork() only kvf_engine_destroy, kvf_bootstrap_stop and the functions about text may be called;
- *    the others return KVF_ERR_FORKED.
+ *  - in a child after fork() only kvf_engine_destroy and kvf_bootstrap_stop may be called on what was made before it;
+ *    others return KVF_ERR_FORKED.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC, timeouts are milliseconds, sizes are bytes.
  */
@@ -291,9 +291,9 @@ typedef struct kvf_receiver_options {
 } kvf_receiver_options;
 
 /* Prefill: opens room_id for sending. Its state is Bootstrapping until every receiver's offer has come (which may
- * have been before); more receivers than it was opened for are told KVF_ERR_UNCLAIMED. options may be NULL.
- * KVF_ERR_EXISTS: a live sender has that id. KVF_ERR_FULL: every slot has a room. KVF_ERR_AGAIN: a shard's inbox is
- * full, or closed rooms are still being freed. */
+ * have been before); while it goes on, more receivers than it was opened for are told KVF_ERR_UNCLAIMED. options may be
+ * NULL. KVF_ERR_EXISTS: a live sender has that id. KVF_ERR_FULL: every slot has a room. KVF_ERR_AGAIN: a shard's inbox
+ * is full, or closed rooms are still being freed. */
 KVF_API int kvf_room_open_sender(kvf_engine *engine, uint64_t room_id, const kvf_sender_options *options,
                                  kvf_room *room);
 

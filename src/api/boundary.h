@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <system_error>
 #include <type_traits>
 
 namespace kvf {
@@ -37,10 +38,12 @@ int fenced(Call call) noexcept {
             return call();
     } catch (const std::bad_alloc &) {
         return tell({KVF_ERR_NO_MEMORY, "out of memory"});
-    } catch (const std::exception &) {
-        return tell({KVF_ERR_INTERNAL, {}});
+    } catch (const std::system_error &error) {
+        return tell({KVF_ERR_SYSTEM, error.what()});
+    } catch (const std::exception &error) {
+        return tell({KVF_ERR_INTERNAL, error.what()});
     } catch (...) {
-        return tell({KVF_ERR_INTERNAL, {}});
+        return tell({KVF_ERR_INTERNAL, "something that is no std::exception was thrown"});
     }
 }
 

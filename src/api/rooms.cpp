@@ -1,5 +1,6 @@
 // Rooms: what callers pass in is checked and copied here.
 #include "api/boundary.h"
+#include "control/codec.h"
 
 #include <fcntl.h>
 
@@ -22,6 +23,8 @@ Status read_lists(const kvf::Engine &engine, const kvf_index_list *lists, size_t
     if (!status.ok())
         return status;
     const kvf::GroupLimits *limits = engine.limits();
+    if (count > kvf::kMostGroups)
+        return kvf::fail(KVF_ERR_INVALID, "%zu lists; expected at most %zu", count, kvf::kMostGroups);
     out->reserve(count);
     for (size_t i = 0; i < count; ++i) {
         kvf_index_list list;
@@ -237,7 +240,8 @@ int kvf_room_wait(kvf_engine *engine, kvf_room room, uint32_t timeout_ms, kvf_ro
 
 int kvf_room_abort(kvf_engine *engine, kvf_room room, const char *reason) {
     return kvf::on_engine(engine, [&](kvf::Engine &known) {
-        return known.abort({room.value}, std::string(reason ? reason : "", reason ? strnlen(reason, 255) : 0));
+        const std::string given(reason ? reason : "aborted by its caller", reason ? strnlen(reason, 255) : 21);
+        return known.abort({room.value}, kvf::clean_text(given, 255));
     });
 }
 

@@ -80,6 +80,8 @@ void ControlThread::Loop::turn() {
     control_.tick(monotonic_ns());
     drain();
     flush();
+    if (stopping_ && lingering_.empty())
+        return;
     wait_for_peers();
     const uint64_t until = monotonic_ns() + kLingerNs;
     do {

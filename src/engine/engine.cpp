@@ -105,7 +105,8 @@ Status Engine::start_shards(const kvf_engine_config &config) {
             return got;
     }
 
-    rooms_ = std::make_unique<RoomTable>(static_cast<uint32_t>(max_rooms), next_tag(), static_cast<uint32_t>(shards));
+    rooms_ = std::make_unique<RoomTable>(static_cast<uint32_t>(max_rooms), next_tag(), static_cast<uint32_t>(shards),
+                                         static_cast<uint32_t>(mix(instance_)));
     Status status = EventQueue::create(static_cast<uint32_t>(max_rooms), &events_);
     for (uint32_t i = 0; status.ok() && i < shards; ++i) {
         ShardConfig shard;
@@ -114,7 +115,8 @@ Status Engine::start_shards(const kvf_engine_config &config) {
         shard.window_ops = static_cast<uint32_t>(window_ops);
         shard.window_bytes = window_bytes;
         shard.max_unclaimed = std::max<size_t>(1, max_unclaimed_ / shards);
-        shard.unclaimed_ns = waiting_ms_ * kNanosPerMilli;
+        // Less than the same engine's rooms wait, so that a receiver with the same deadline hears of it before.
+        shard.unclaimed_ns = waiting_ms_ * kNanosPerMilli / 10 * 9;
         shards_.emplace_back();
         status = ShardThread::create(
             shard, static_cast<uint32_t>(inbox_), *rooms_, *events_,

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #ifndef MADV_COLLAPSE
@@ -86,6 +87,15 @@ Status MemoryPools::release(void *memory) {
     munmap(memory, pool->second.length);
     pools_.erase(pool);
     return {};
+}
+
+bool MemoryPools::touches(const void *base, uint64_t length) const {
+    const std::lock_guard lock(mutex_);
+    const auto begin = reinterpret_cast<uintptr_t>(base);
+    return std::ranges::any_of(pools_, [&](const auto &pool) {
+        const auto at = reinterpret_cast<uintptr_t>(pool.first);
+        return at < begin + length && begin < at + pool.second.length;
+    });
 }
 
 std::optional<MemoryPools::Pool> MemoryPools::find(const void *base, uint64_t length) const {

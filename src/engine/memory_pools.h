@@ -29,6 +29,8 @@ class MemoryPools {
     // KVF_ERR_INVALID: not the beginning of a pool.
     Status release(void *memory);
     // The pool that holds the whole range.
+    // Whether any of these bytes is in a pool.
+    bool touches(const void *base, uint64_t length) const;
     std::optional<Pool> find(const void *base, uint64_t length) const;
 
   private:

@@ -1,5 +1,7 @@
 #include "engine/registrations.h"
 
+#include "control/wire_messages.h"
+
 #include <algorithm>
 
 namespace kvf {
@@ -166,11 +168,21 @@ const GroupLimit *GroupLimits::find(uint32_t group) const {
 }
 
 Status Registrations::add(std::span<const kvf_tensor> tensors, std::shared_ptr<const Layout> *next) const {
+    const size_t there = layout_->tensors.size();
+    if (tensors.size() > kMostTensors - there)
+        return fail(KVF_ERR_INVALID, "%zu tensors beside %zu that are registered; expected at most %zu in all",
+                    tensors.size(), there, kMostTensors);
     std::vector<Placed> fresh(tensors.size());
     for (size_t i = 0; i < tensors.size(); ++i) {
         Status fits = check_tensor(tensors[i], &fresh[i]);
         if (!fits.ok())
             return fits;
+        const uint64_t span = fresh[i].tensor.span();
+        if (!pools_.find(fresh[i].base, span) && pools_.touches(fresh[i].base, span))
+            return fail(KVF_ERR_RANGE,
+                        "%s: its %llu bytes from %p lie in part outside the memory that was allocated there",
+                        describe(fresh[i].tensor.name).c_str(), static_cast<unsigned long long>(span),
+                        static_cast<const void *>(fresh[i].base));
     }
     std::vector<Placed> all = fresh;
     for (const Tensor &tensor : layout_->tensors) {

@@ -25,6 +25,8 @@ class ReceiverRoom : public Room {
     void fenced(const RoomContext &context);
 
     const LinkRef &link() const { return link_; }
+    // Quiesced, it needs its peer no longer, however long its handle is kept.
+    void let_go() { link_.reset(); }
     const Target &target() const { return target_; }
 
   private:

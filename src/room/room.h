@@ -6,6 +6,7 @@
 #include "room/messages.h"
 #include "room/room_table.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -62,6 +63,8 @@ class Room {
     // The one way to an end. A room that has one keeps it: returns false. Success is quiesced by its nature.
     bool end(Cause cause, bool quiesced, const RoomContext &context);
     void quiesce(const RoomContext &context);
+    // The present phase ends sooner.
+    void hurry(uint64_t deadline) { deadline_ = std::min(deadline_, deadline); }
     // Lets callers see the report as it is now; with every change of the word they do anyway.
     void file(const RoomContext &context) const { context.table.file(handle_, report_); }
     // The report's message, as far as it goes; filed with the next change.

@@ -25,7 +25,7 @@ uint32_t *low_half(std::atomic<uint64_t> *word) {
 
 } // namespace
 
-RoomTable::RoomTable(uint32_t capacity, uint8_t tag, uint32_t shards)
+RoomTable::RoomTable(uint32_t capacity, uint8_t tag, uint32_t shards, uint32_t first_generation)
     : capacity_(capacity),
       tag_(tag),
       shards_(shards),
@@ -34,7 +34,8 @@ RoomTable::RoomTable(uint32_t capacity, uint8_t tag, uint32_t shards)
       live_of_(capacity, nullptr) {
     free_.reserve(capacity); // release() needs no memory
     for (uint32_t slot = 0; slot < capacity; ++slot)
-        slots_[slot].word.store(RoomWord::make(1, RoomWord::kFree, 0, KVF_OK).value, std::memory_order_relaxed);
+        slots_[slot].word.store(RoomWord::make(std::max(first_generation, 1u), RoomWord::kFree, 0, KVF_OK).value,
+                                std::memory_order_relaxed);
 }
 
 Status RoomTable::open(RoomRole role, uint64_t room_id, const std::string &place, RoomHandle *room) {

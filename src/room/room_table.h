@@ -39,7 +39,8 @@ enum class RoomRole : uint8_t { kSender, kReceiver };
 class RoomTable {
   public:
     // tag: of the engine, so that a handle of another engine is told from a stale one. shards: how room ids are dealt.
-    RoomTable(uint32_t capacity, uint8_t tag, uint32_t shards);
+    // first_generation: of every slot; random, so that handles of a table that had the same tag are stale here.
+    RoomTable(uint32_t capacity, uint8_t tag, uint32_t shards, uint32_t first_generation = 1);
 
     uint32_t capacity() const { return capacity_; }
     uint32_t shard(uint64_t room_id) const { return shard_of(room_id, shards_); }

@@ -10,6 +10,9 @@
 namespace kvf {
 namespace {
 
+// How long a sender waits for a receiver that offered and was lost: for its engine to connect again and to offer.
+constexpr uint64_t kLostOffersAgainNs = 10'000 * kNanosPerMilli;
+
 const PageList *find_list(const std::vector<PageList> &lists, uint32_t group) {
     const auto found = std::find_if(lists.begin(), lists.end(), [&](const PageList &l) { return l.group == group; });
     return found == lists.end() ? nullptr : &*found;
@@ -346,6 +349,13 @@ bool SenderRoom::receiver_aborted(AbortCame &&abort, const RoomContext &context)
     return true;
 }
 
+void SenderRoom::receiver_lost(Cause cause, const RoomContext &context) {
+    if (ended() || receivers_missing() == 0)
+        return;
+    hurry(later(context.now, kLostOffersAgainNs));
+    lost_ = std::move(cause);
+}
+
 void SenderRoom::give_up(Cause cause, const RoomContext &context) {
     fail_room(std::move(cause), context);
 }
@@ -389,7 +399,9 @@ void SenderRoom::settle(Receiver &receiver, const RoomContext &context) {
 void SenderRoom::deadline_passed(const RoomContext &context) {
     Cause why;
     why.rank = context.rank;
-    if (state() == KVF_STATE_BOOTSTRAPPING) {
+    if (state() == KVF_STATE_BOOTSTRAPPING && lost_) {
+        why = std::move(*lost_);
+    } else if (state() == KVF_STATE_BOOTSTRAPPING) {
         why.code = KVF_ERR_BOOTSTRAP;
         why.sentence =
             text("%s: %zu of %u receivers offered their pages within %llu ms", called().c_str(), receivers_.size(),

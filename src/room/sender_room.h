@@ -32,6 +32,9 @@ class SenderRoom : public Room {
     // A receiver gave up; also one that has not offered. False when nothing of it can be in flight and the shard is to
     // answer.
     bool receiver_aborted(AbortCame &&abort, const RoomContext &context);
+    // One that offered before the room was opened was lost with its connection. The same engine, or one begun anew, may
+    // offer again, be it for this room or, with an id that is in use again, for the first time; but not for ever.
+    void receiver_lost(Cause cause, const RoomContext &context);
     // A room that is at its end only brings its receivers up to date.
     void give_up(Cause cause, const RoomContext &context);
     void deadline_passed(const RoomContext &context);
@@ -97,8 +100,9 @@ class SenderRoom : public Room {
     void fail_room(Cause cause, const RoomContext &context);
     void settle(Receiver &receiver, const RoomContext &context);
 
-    const uint32_t expected_;  // receivers
-    uint32_t turned_away_ = 0; // of those that have not offered: came too late, or gave up
+    const uint32_t expected_;   // receivers
+    std::optional<Cause> lost_; // why it hurries
+    uint32_t turned_away_ = 0;  // of those that have not offered: came too late, or gave up
     std::vector<Receiver> receivers_;
     std::vector<Progress> progress_; // by group as the first offer names them
     std::deque<std::unique_ptr<Chunk>> chunks_;

@@ -94,7 +94,9 @@ void Shard::on(OpenSender &&message) {
     senders_by_id_[message.room_id] = &room;
     early_ends_.forget(message.room_id);
     for (Unclaimed::Entry &entry : unclaimed_.claim(message.room_id)) {
-        if (!entry.offer)
+        if (entry.lost)
+            room.receiver_lost(std::move(entry.cause), context());
+        else if (!entry.offer)
             room.receiver_aborted(
                 AbortCame{0, entry.instance, entry.room_id, entry.receiver, false, std::move(entry.cause)}, context());
         else if (room.knows(entry.instance, entry.receiver))
@@ -356,6 +358,8 @@ void Shard::settle_end(SenderRoom &room) {
 }
 
 void Shard::settle(ReceiverRoom &room) {
+    if (room.quiesced())
+        room.let_go();
     settle_end(room);
 }
 

@@ -96,7 +96,7 @@ bool Shard::turn() {
         });
     begun_.clear();
     close_idle_lanes();
-    counters_.open_unclaimed.store(unclaimed_.size(), std::memory_order_relaxed);
+    counters_.open_unclaimed.store(unclaimed_.offers(), std::memory_order_relaxed);
     counters_.open_operations.store(operations_.count(), std::memory_order_relaxed);
     counters_.open_rooms.store(senders_.size() + receivers_.size(), std::memory_order_relaxed);
     return more || !ended_in_flight_.empty();

@@ -58,8 +58,9 @@ std::vector<Unclaimed::Entry> Unclaimed::keep(Entry &&entry) {
     entry.number = next_number_++;
     entries_.push_back(std::move(entry));
     const auto kept = std::prev(entries_.end());
-    by_room_.emplace(kept->room_id, kept);
+    by_room_[kept->room_id].emplace(std::pair(kept->instance, kept->receiver), kept);
     charge(kept, 0, cost_of(*kept));
+    offers_ += kept->offer ? 1 : 0;
     std::vector<Entry> out;
     while (cost_ > most_bytes_)
         out.push_back(take(holders_.at(by_cost_.rbegin()->second).entries.begin()->second));
@@ -67,20 +68,24 @@ std::vector<Unclaimed::Entry> Unclaimed::keep(Entry &&entry) {
 }
 
 Unclaimed::Entry Unclaimed::take(Entries::iterator entry) {
-    const auto [first, last] = by_room_.equal_range(entry->room_id);
-    by_room_.erase(std::find_if(first, last, [&](const auto &named) { return named.second == entry; }));
+    const auto room = by_room_.find(entry->room_id);
+    const auto [first, last] = room->second.equal_range({entry->instance, entry->receiver});
+    room->second.erase(std::find_if(first, last, [&](const auto &named) { return named.second == entry; }));
+    if (room->second.empty())
+        by_room_.erase(room);
     charge(entry, cost_of(*entry), 0);
+    offers_ -= entry->offer ? 1 : 0;
     Entry out = std::move(*entry);
     entries_.erase(entry);
     return out;
 }
 
 Unclaimed::Entries::iterator Unclaimed::find(const AbortCame &abort) {
-    const auto [first, last] = by_room_.equal_range(abort.room_id);
-    const auto found = std::find_if(first, last, [&](const auto &named) {
-        return named.second->instance == abort.instance && named.second->receiver == abort.receiver;
-    });
-    return found == last ? entries_.end() : found->second;
+    const auto room = by_room_.find(abort.room_id);
+    if (room == by_room_.end())
+        return entries_.end();
+    const auto found = room->second.find({abort.instance, abort.receiver});
+    return found == room->second.end() ? entries_.end() : found->second;
 }
 
 bool Unclaimed::retract(const AbortCame &abort) {
@@ -88,22 +93,24 @@ bool Unclaimed::retract(const AbortCame &abort) {
     if (entry == entries_.end())
         return false;
     give_up(entry, abort.cause);
+    entry->lost = false; // its own word
     return true;
 }
 
 // Its pages are kept no longer.
 void Unclaimed::give_up(Entries::iterator entry, const Cause &cause) {
     const size_t before = cost_of(*entry);
+    offers_ -= entry->offer ? 1 : 0;
     entry->offer.reset();
     entry->cause = cause;
     charge(entry, before, cost_of(*entry));
 }
 
 std::vector<Unclaimed::Entry> Unclaimed::claim(uint64_t room_id) {
-    const auto [first, last] = by_room_.equal_range(room_id);
     std::vector<Entries::iterator> named;
-    for (auto it = first; it != last; ++it)
-        named.push_back(it->second);
+    if (const auto room = by_room_.find(room_id); room != by_room_.end())
+        for (const auto &[receiver, entry] : room->second)
+            named.push_back(entry);
     std::vector<Entry> out;
     for (const auto entry : named)
         out.push_back(take(entry));

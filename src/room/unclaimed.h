@@ -47,6 +47,7 @@ class Unclaimed {
     std::optional<Entry> expired(uint64_t limit);
 
     size_t size() const { return entries_.size(); }
+    size_t offers() const { return offers_; } // those that were not given up
     uint64_t oldest_ns() const { return entries_.empty() ? UINT64_MAX : entries_.front().came_ns; }
 
   private:
@@ -66,11 +67,13 @@ class Unclaimed {
     const size_t most_bytes_;
     const size_t least_cost_; // of an entry in bytes, so that the bound in bytes is one in number too
     size_t cost_ = 0;
+    size_t offers_ = 0;
     uint64_t next_number_ = 0;
     Entries entries_;                               // oldest first
     std::unordered_map<uint64_t, Holder> holders_;  // by instance
     std::set<std::pair<size_t, uint64_t>> by_cost_; // (cost, instance) of holders
-    std::unordered_multimap<uint64_t, Entries::iterator> by_room_;
+    // By room, then by (instance, receiver).
+    std::unordered_map<uint64_t, std::multimap<std::pair<uint64_t, uint64_t>, Entries::iterator>> by_room_;
 };
 
 // How sender rooms ended that failed before all of their receivers had offered, so that those are answered at once when

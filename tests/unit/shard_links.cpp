@@ -255,7 +255,7 @@ TEST_F(ShardLinkTest, another_engine_at_the_same_place_can_not_say_that_a_lost_o
     close(world, room);
 }
 
-TEST_F(ShardLinkTest, a_room_whose_receiver_was_lost_before_it_was_opened_fails_at_once) {
+TEST_F(ShardLinkTest, a_room_whose_receiver_was_lost_before_it_was_opened_fails_unless_it_offers_again_soon) {
     World world;
     const RoomHandle receiver = world.decode().open_receiver(7);
     world.decode().accept(receiver, {pages(kKv, {1})});
@@ -263,6 +263,8 @@ TEST_F(ShardLinkTest, a_room_whose_receiver_was_lost_before_it_was_opened_fails_
     world.lose(0);
     world.run();
     const RoomHandle sender = world.prefill().open_sender(7);
+    EXPECT_EQ(world.prefill().state(sender), KVF_STATE_BOOTSTRAPPING);
+    world.pass(10 * kSecond);
     EXPECT_EQ(world.prefill().code(sender), KVF_ERR_PEER_LOST);
     EXPECT_EQ(world.prefill().message(sender), "the connection is gone");
     EXPECT_TRUE(world.prefill().quiesced(sender));
@@ -292,6 +294,27 @@ TEST_F(ShardLinkTest, a_receiver_that_offers_again_takes_the_place_of_the_one_th
     EXPECT_EQ(world.decode().close(receiver), KVF_OK);
 }
 
+TEST_F(ShardLinkTest, a_receiver_may_offer_again_after_the_room_was_opened) {
+    World world;
+    const RoomHandle lost = world.decode().open_receiver(7);
+    world.decode().accept(lost, {pages(kKv, {1})});
+    world.run();
+    world.lose(0);
+    world.run();
+    EXPECT_EQ(world.decode().close(lost), KVF_OK);
+    const RoomHandle sender = world.prefill().open_sender(7);
+    world.prefill().send(sender, {pages(kKv, {3})});
+    world.connect(0);
+    const RoomHandle receiver = world.decode().open_receiver(7);
+    world.decode().accept(receiver, {pages(kKv, {2})});
+    world.run();
+    EXPECT_EQ(world.prefill().state(sender), KVF_STATE_SUCCESS) << world.prefill().message(sender);
+    EXPECT_EQ(world.decode().state(receiver), KVF_STATE_SUCCESS);
+    world.expect_arrived(kKv, {3}, {2});
+    EXPECT_EQ(world.prefill().close(sender), KVF_OK);
+    EXPECT_EQ(world.decode().close(receiver), KVF_OK);
+}
+
 TEST_F(ShardLinkTest, a_room_of_two_receivers_fails_when_one_was_lost_and_only_the_other_offers) {
     World world({"memory", "memory"});
     const RoomHandle lost = world.decode(0).open_receiver(7);
@@ -302,7 +325,7 @@ TEST_F(ShardLinkTest, a_room_of_two_receivers_fails_when_one_was_lost_and_only_t
     world.decode(1).accept(other, {pages(kKv, {2})});
     world.run();
     const RoomHandle sender = world.prefill().open_sender(7, 2);
-    world.run();
+    world.pass(10 * kSecond);
     EXPECT_EQ(world.prefill().code(sender), KVF_ERR_PEER_LOST);
     EXPECT_EQ(world.decode(1).code(other), KVF_ERR_PEER_LOST);
     EXPECT_EQ(world.prefill().close(sender), KVF_OK);
